@@ -3,6 +3,7 @@
 import { Keyboard } from './keyboard.ts';
 import { readLink, type Link } from './link.ts';
 import { Pointer } from './pointer.ts';
+import { Speaker } from './speaker.ts';
 import type { Figures, FromWorker, ToWorker } from './talk.ts';
 
 const STORED = 'link';
@@ -24,6 +25,7 @@ const notice = element<HTMLParagraphElement>('notice');
 const overlay = element<HTMLDListElement>('figures');
 const bar = element<HTMLElement>('bar');
 let unkept: string | undefined;
+const sound = element<HTMLButtonElement>('sound');
 const typing = element<HTMLTextAreaElement>('typing');
 
 /** The fragment leaves the address bar at once; a reload of this tab finds it again. */
@@ -71,6 +73,7 @@ class Page {
   private readable = true;
   private offered = false;
   private byTcp = false;
+  private readonly speaker = new Speaker((text) => this.hint(text));
   private last: { figures: Figures; at: number } | undefined;
 
   constructor(private readonly link: Link) {
@@ -95,6 +98,8 @@ class Page {
         this.may = message.may;
         this.pause = FIRST_PAUSE;
         this.shown = true;
+        sound.hidden = !message.sound;
+        if (!message.sound && this.speaker.isOn) this.mute('The desktop has no sound any more.');
         document.body.classList.toggle('looking', !message.may.input);
         document.title = message.name;
         say('');
@@ -119,6 +124,7 @@ class Page {
       case 'bell': bar.animate([{ opacity: 0.3 }, { opacity: 1 }], 200); break;
       case 'notice': this.hint(message.text); break;
       case 'figures': this.tell(message.figures); break;
+      case 'mute': this.mute(message.text); break;
       case 'ended': this.ended(message.text, message.again); break;
     }
   }
@@ -133,6 +139,29 @@ class Page {
     if (!again) return;
     setTimeout(() => { canvas.classList.remove('stale'); this.worker.postMessage(this.beginning()); }, this.pause);
     this.pause = Math.min(this.pause * 2, LONGEST_PAUSE);
+  }
+
+  /** A click on the button: browsers start a speaker behind that alone. */
+  private async listen(): Promise<void> {
+    if (this.speaker.isOn) {
+      this.mute('');
+      return;
+    }
+    sound.setAttribute('aria-pressed', 'true');
+    try {
+      const port = await this.speaker.start();
+      this.worker.postMessage({ kind: 'hear', port } satisfies ToWorker, [port]);
+    } catch (fault) {
+      this.mute(fault instanceof Error ? fault.message : String(fault));
+    }
+  }
+
+  /** No sound any more, and why, if that is not what the person wants. */
+  private mute(why: string): void {
+    this.speaker.stop();
+    this.worker.postMessage({ kind: 'deafen' } satisfies ToWorker);
+    sound.setAttribute('aria-pressed', 'false');
+    if (why !== '') this.hint(why);
   }
 
   /** Something that passes. */
@@ -205,6 +234,16 @@ class Page {
       ['recovered by repair', String(figures.recovered)],
       ['repair', String(figures.repairs)],
     ];
+    if (figures.sound !== undefined) {
+      const { delay, late, recovered, concealed, gaps } = figures.sound;
+      rows.push(
+        ['sound behind', `${(delay + this.speaker.latency).toFixed(0)} ms`],
+        ['sound too late', String(late)],
+        ['sound recovered', String(recovered)],
+        ['sound concealed', String(concealed)],
+        ['sound gaps', String(gaps)],
+      );
+    }
     overlay.replaceChildren(...rows.flatMap(([name, value]) => {
       const [term, what] = [document.createElement('dt'), document.createElement('dd')];
       [term.textContent, what.textContent] = [name, value];
@@ -215,6 +254,7 @@ class Page {
   private buttons(): void {
     element('full').onclick = () => void (document.fullscreenElement ? document.exitFullscreen() : document.documentElement.requestFullscreen());
     element('more').onclick = () => { overlay.hidden = !overlay.hidden; };
+    sound.onclick = () => { void this.listen(); canvas.focus(); };
     element('keys').onclick = () => typing.focus();
     for (const button of bar.querySelectorAll<HTMLButtonElement>('button[data-key]')) {
       button.onclick = () => { this.keyboard.press(button.dataset['key'] ?? ''); canvas.focus(); };

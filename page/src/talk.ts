@@ -1,4 +1,6 @@
-/** What the page and its worker say to each other. */
+/** What the page, its worker and its speaker say to each other. */
+
+import type { RingFigures, Stereo } from './ring.ts';
 
 /** Who wants to see what. */
 export interface Visitor {
@@ -16,10 +18,12 @@ export type ToWorker =
   | { kind: 'offer' }
   | { kind: 'paste'; text: string }
   | { kind: 'ask' }
-  | { kind: 'wish'; width: number; height: number };
+  | { kind: 'wish'; width: number; height: number }
+  | { kind: 'hear'; port: MessagePort }
+  | { kind: 'deafen' };
 
 export type FromWorker =
-  | { kind: 'welcome'; name: string; may: { input: boolean; clipboard: boolean; wish: boolean } }
+  | { kind: 'welcome'; name: string; may: { input: boolean; clipboard: boolean; wish: boolean }; sound: boolean }
   | { kind: 'name'; name: string }
   | { kind: 'size'; width: number; height: number }
   | { kind: 'cursor'; width: number; height: number; x: number; y: number; pixels: Uint8Array }
@@ -29,6 +33,7 @@ export type FromWorker =
   | { kind: 'bell' }
   | { kind: 'notice'; text: string }
   | { kind: 'figures'; figures: Figures }
+  | { kind: 'mute'; text: string }
   | { kind: 'ended'; text: string; again: boolean };
 
 /** Since the session began. */
@@ -41,4 +46,27 @@ export interface Figures {
   readonly recovered: number;
   readonly repairs: number;
   readonly bytes: number;
+  /** While somebody hears. */
+  readonly sound: SoundFigures | undefined;
+}
+
+/** Of sound, since the session began; gaps and skips of the speaker since it was switched on. */
+export interface SoundFigures extends RingFigures {
+  /** From the fastest frames of late to what leaves for the device, in milliseconds. */
+  readonly delay: number;
+  readonly received: number;
+  /** Frames that came when their place had been played. */
+  readonly late: number;
+  readonly recovered: number;
+  /** Frames in whose place the decoder has concealed. */
+  readonly concealed: number;
+}
+
+/** For the speaker: first how much is to wait before each piece comes, in samples, and then pieces. */
+export type ToSpeaker = { lead: number } | Stereo;
+
+/** How it fares there. */
+export interface FromSpeaker extends RingFigures {
+  /** Pieces that it has taken. */
+  readonly pieces: number;
 }

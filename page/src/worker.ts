@@ -1,9 +1,10 @@
 /** The session: a carrier on one side, the canvas on the other, and the rules in WebAssembly between them. */
 
-import init, { WasmFault, WasmViewer, WasmVisit } from './viewer/viewer.js';
+import init, { WasmFault, WasmViewer, WasmVisit, sound_lead } from './viewer/viewer.js';
 import { byQuic, byTcp, connect, type Carrier, type Place } from './carrier.ts';
+import { Hearing, NO_DECODER } from './hearing.ts';
 import { ofEnding } from './link.ts';
-import type { FromWorker, ToWorker, Visitor } from './talk.ts';
+import type { FromWorker, SoundFigures, ToWorker, Visitor } from './talk.ts';
 
 /** What a worker has; the types of a window would hide that it is one. */
 interface WorkerScope extends Pick<Window, 'setTimeout' | 'clearTimeout' | 'setInterval' | 'clearInterval' | 'location'> {
@@ -27,6 +28,8 @@ const LONGEST_TRY = 15_000;
 const UNDRAWN = 4;
 const QUIC_WITHIN = 5000;
 const TCP_WITHIN = 10_000;
+/** How long a speaker may say nothing, in milliseconds. */
+const SPEAKER_WITHIN = 5000;
 
 let memory: WebAssembly.Memory;
 let canvas: OffscreenCanvas | undefined;
@@ -34,6 +37,8 @@ let context: OffscreenCanvasRenderingContext2D | null = null;
 let session: Session | undefined;
 /** What the person does, from session to session. */
 let visit: WasmVisit | undefined;
+/** Somebody hears, from session to session. */
+let hearing: Hearing | undefined;
 
 function tell(message: FromWorker, transfer: Transferable[] = []): void {
   scope.postMessage(message, transfer);
@@ -44,12 +49,15 @@ class Session {
   private timer = 0;
   private copying = 0;
   private pinger = 0;
+  private soundTimer = 0;
   /** When the newest ping was sent, when its answer came, and when anything did. */
   private pinged = 0;
   private answered = 0;
   private heard = performance.now();
   private roundTrip: number | undefined;
   private over = false;
+  /** There is sound. */
+  private mayHear = false;
   /** By its means a turn comes behind what waits for this worker; whether one is to come, and since when. */
   private readonly later = new MessageChannel();
   private awaited = false;
@@ -109,6 +117,7 @@ class Session {
       if (missed !== undefined) tell({ kind: 'notice', text: missed });
     }
     this.input();
+    this.sound();
     this.draw();
     // Behind that: whether the screen is the server's takes a look at all of its pixels.
     for (let bytes; (bytes = this.viewer.next_control(now)) !== undefined; ) this.carrier.control(bytes);
@@ -118,6 +127,23 @@ class Session {
 
   private timed(due: number | undefined, act: () => void): number {
     return due === undefined ? 0 : scope.setTimeout(act, Math.max(0, due - performance.now()));
+  }
+
+  /** Plays what is due, before it is drawn: that waits for nothing. */
+  private sound(): void {
+    if (this.over) return;
+    for (let piece; (piece = this.viewer.next_sound(performance.now())) !== undefined; piece.free()) {
+      hearing?.play({ packet: piece.packet, samples: piece.samples });
+    }
+    scope.clearTimeout(this.soundTimer);
+    this.soundTimer = this.timed(this.viewer.sound_due(), () => this.sound());
+  }
+
+  /** Says whether somebody hears. */
+  hears(wanted: boolean): void {
+    if (this.over || !this.mayHear) return;
+    this.viewer.wants_sound(wanted);
+    this.turn();
   }
 
   /** Takes note of what has reached the desktop. What the person is to be told. */
@@ -130,7 +156,7 @@ class Session {
     }
   }
 
-  /** Sends what the person has done, and a little later once more (WB-23). */
+  /** Sends what the person has done, and a little later once more (WB-27). */
   input(): void {
     if (this.over) return;
     const now = performance.now();
@@ -145,7 +171,9 @@ class Session {
     switch (news.kind) {
       case 'welcome': {
         const may = { input: (news.bits & 1) !== 0, clipboard: (news.bits & 2) !== 0, wish: (news.bits & 4) !== 0 };
-        tell({ kind: 'welcome', name: news.text, may });
+        this.mayHear = (news.bits & 8) !== 0;
+        tell({ kind: 'welcome', name: news.text, may, sound: this.mayHear });
+        if (hearing !== undefined && this.mayHear) this.viewer.wants_sound(true);
         break;
       }
       case 'name': tell({ kind: 'name', name: news.text }); break;
@@ -195,7 +223,13 @@ class Session {
   private tellFigures(): void {
     const [messages = 0, recovered = 0, repairs = 0, , , bytes = 0] = this.viewer.figures();
     const { byTcp } = this.carrier;
-    tell({ kind: 'figures', figures: { byTcp, roundTrip: this.roundTrip, messages, recovered, repairs, bytes } });
+    tell({ kind: 'figures', figures: { byTcp, roundTrip: this.roundTrip, messages, recovered, repairs, bytes, sound: this.soundFigures() } });
+  }
+
+  private soundFigures(): SoundFigures | undefined {
+    if (hearing === undefined || !this.mayHear) return undefined;
+    const [delay = 0, received = 0, late = 0, recovered = 0, concealed = 0] = this.viewer.sound_figures();
+    return { ...hearing.figures, delay, received, late, recovered, concealed };
   }
 
   private fail(fault: unknown): void {
@@ -212,6 +246,7 @@ class Session {
     this.later.port1.close();
     scope.clearTimeout(this.timer);
     scope.clearTimeout(this.copying);
+    scope.clearTimeout(this.soundTimer);
     scope.clearInterval(this.pinger);
   }
 
@@ -239,6 +274,30 @@ function act(message: ToWorker): void {
     default:
   }
   session?.input();
+}
+
+/** Somebody hears from now on. */
+async function hear(port: MessagePort): Promise<void> {
+  deafen();
+  const mine = hearing = new Hearing(port, sound_lead());
+  if (!await Hearing.isPossible()) {
+    deafen();
+    tell({ kind: 'mute', text: NO_DECODER });
+    return;
+  }
+  if (hearing !== mine) return;
+  session?.hears(true);
+  scope.setTimeout(() => {
+    if (hearing !== mine || mine.isHeard) return;
+    tell({ kind: 'notice', text: 'This browser does not play the sound that comes. Press Sound twice, or reload the page.' });
+  }, SPEAKER_WITHIN);
+}
+
+function deafen(): void {
+  if (hearing === undefined) return;
+  hearing.close();
+  hearing = undefined;
+  session?.hears(false);
 }
 
 async function start(message: Extract<ToWorker, { kind: 'start' }>): Promise<void> {
@@ -322,6 +381,10 @@ function unreachable({ server, hashes }: Place): string {
 }
 
 scope.onmessage = ({ data }: MessageEvent<ToWorker>) => {
-  if (data.kind === 'start') void start(data);
-  else act(data);
+  switch (data.kind) {
+    case 'start': void start(data); break;
+    case 'hear': void hear(data.port); break;
+    case 'deafen': deafen(); break;
+    default: act(data);
+  }
 };

@@ -10,7 +10,8 @@ use anyhow::{Context as _, Result, bail};
 use crate::run::{StepOutcome, cargo, on_path, output, root, run};
 
 /// The files of the page, and where the bundler gets each from; the others are copied.
-const BUNDLED: &[(&str, &str)] = &[("page.js", "src/main.ts"), ("worker.js", "src/worker.ts")];
+const BUNDLED: &[(&str, &str)] =
+    &[("page.js", "src/main.ts"), ("worker.js", "src/worker.ts"), ("sound.js", "src/sound.ts")];
 const COPIED: &[(&str, &str)] = &[
     ("index.html", "src/index.html"),
     ("page.css", "src/page.css"),

@@ -16,6 +16,7 @@ pub(crate) enum IncomingFrame {
     Control(Vec<u8>),
     Screen(Vec<u8>),
     Clipboard(Vec<u8>),
+    Sound(Vec<u8>),
     StillThere,
     /// The session is over: a code of `spec/desktop.md` §11, and words.
     Goodbye {
@@ -43,6 +44,7 @@ impl FrameSplitter {
             CONTROL => IncomingFrame::Control(record.to_vec()),
             SCREEN => IncomingFrame::Screen(record.to_vec()),
             CLIPBOARD => IncomingFrame::Clipboard(record.to_vec()),
+            SOUND => IncomingFrame::Sound(record.to_vec()),
             STILL_THERE => IncomingFrame::StillThere,
             GOODBYE => {
                 let (&code, words) = record.split_first().ok_or(MessageFault::Short("a goodbye"))?;
@@ -78,6 +80,7 @@ pub(crate) const CONTROL: u8 = 0;
 pub(crate) const INPUT: u8 = 1;
 const SCREEN: u8 = 2;
 const CLIPBOARD: u8 = 3;
+const SOUND: u8 = 4;
 const STILL_THERE: u8 = 254;
 const GOODBYE: u8 = 255;
 const HEAD: usize = 4;
@@ -98,6 +101,7 @@ mod tests {
             &[2, 0, 0, 3, 1, 2, 3],
             &[254, 0, 0, 0],
             &[3, 0, 0, 0],
+            &[4, 0, 0, 2, 48, 0],
             &[255, 0, 0, 3, 6, b'n', b'o'],
         ]
         .concat();
@@ -114,6 +118,7 @@ mod tests {
                 IncomingFrame::Screen(vec![1, 2, 3]),
                 IncomingFrame::StillThere,
                 IncomingFrame::Clipboard(Vec::new()),
+                IncomingFrame::Sound(vec![48, 0]),
                 IncomingFrame::Goodbye { code: 6, words: "no".into() },
             ];
             assert_eq!(read, expected, "{cut}");

@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod frames;
+mod hearing;
 #[cfg(any(feature = "wasm", test))]
 mod rgba;
 mod visit;
@@ -19,13 +20,17 @@ use std::collections::VecDeque;
 use quickset_base::Time;
 use quickset_rfb::{Cursor, Framebuffer, Leds};
 use quickset_screen::message::{
-    ClientOffer, ClipboardMessage, DeviceTag, FromClient, FromServer, Hello, HelloChoice, MessageFault,
-    RecordInbox, RecordSplitter, ScreenLayout, ScreenOrder, ShownToken, VisitId, Welcome, stream_bytes,
+    CLIPBOARD, ClientOffer, ClipboardMessage, DeviceTag, FromClient, FromServer, Hello, HelloChoice,
+    MessageFault, RecordInbox, RecordSplitter, ScreenLayout, ScreenOrder, ShownToken, VisitId, Welcome,
+    stream_bytes,
 };
 use quickset_screen::receiver::{Changes, ReceiverConfig, ReceiverStats, ScreenReceiver};
+use quickset_screen::sound::{SENDS_SOUND, SOUND_DATAGRAM, WANTS_SOUND};
 use quickset_web::{DatagramFault, FencedReceiver, FencedReceiverStats};
 
 use frames::{FrameSplitter, IncomingFrame};
+use hearing::PageHearing;
+pub use hearing::{PageSoundFigures, PageSoundPiece, SOUND_LEAD};
 pub use visit::PageInputs;
 
 /// A viewer on one session. The contract:
@@ -37,12 +42,17 @@ pub use visit::PageInputs;
 /// 3. Then, and at [`next_deadline`](Self::next_deadline), send what [`next_control`](Self::next_control) and
 ///    [`next_datagram`](Self::next_datagram) return until they say `None`, take the news, and draw the
 ///    changes.
+/// 4. Where the welcome [`offers_sound`](Self::offers_sound), say whether somebody
+///    [`wants`](Self::wants_sound) it. At [`sound_due`](Self::sound_due) decode what
+///    [`next_sound`](Self::next_sound) has, until it says `None`, and play it [`SOUND_LEAD`] later, one piece
+///    behind the other.
 #[derive(Debug)]
 pub struct PageViewer {
     max_bytes: usize,
     control: StreamEnd,
     clipboard: StreamEnd,
     fenced: FencedReceiver,
+    sound: PageHearing,
     /// Nothing is drawn before the order is known.
     screen: Option<ScreenReceiver>,
     nothing: Framebuffer,
@@ -121,6 +131,7 @@ impl PageViewer {
             control: StreamEnd::default(),
             clipboard: StreamEnd::default(),
             fenced: FencedReceiver::new(),
+            sound: PageHearing::new(),
             screen: None,
             nothing: Framebuffer::new(0, 0, max_bytes).expect("no pixels always fit"),
             replies: VecDeque::new(),
@@ -163,6 +174,7 @@ impl PageViewer {
                     Some(_) => return Err(ViewerFault::OutOfTurn),
                     None => {}
                 },
+                IncomingFrame::Sound(record) => self.sound.record(now, record),
                 IncomingFrame::StillThere => {}
                 IncomingFrame::Goodbye { code, words } => {
                     self.news.push_back(PageNews::Goodbye { code, words });
@@ -184,7 +196,9 @@ impl PageViewer {
         let offer = Some(ClientOffer::Token(ShownToken::new(token)));
         let device = DeviceTag(device.to_owned());
         let choice = HelloChoice { desktop: desktop.to_owned(), device, ..HelloChoice::default() };
-        stream_bytes(&FromClient::Hello(Hello { offer, choice, visit, ..Hello::default() }))
+        // DT-67, DT-76: sound comes once somebody hears.
+        let features = CLIPBOARD | WANTS_SOUND;
+        stream_bytes(&FromClient::Hello(Hello { features, offer, choice, visit, ..Hello::default() }))
     }
 
     /// Bytes of the control stream.
@@ -219,7 +233,11 @@ impl PageViewer {
     /// # Errors
     /// See [`ViewerFault`].
     pub fn datagram(&mut self, now: Time, datagram: &[u8]) -> Result<(), ViewerFault> {
-        self.fenced.receive(now, datagram)?;
+        match datagram.split_first() {
+            // WB-23.
+            Some((&SOUND_DATAGRAM, datagram)) => self.sound.datagram(now, datagram)?,
+            _ => self.fenced.receive(now, datagram)?,
+        }
         self.draw()
     }
 
@@ -232,7 +250,7 @@ impl PageViewer {
 
     /// The next datagram to send.
     pub fn next_datagram(&mut self, now: Time) -> Option<Vec<u8>> {
-        self.fenced.report(now)
+        self.fenced.report(now).or_else(|| self.sound.report(now))
     }
 
     /// What the server has said, in order.
@@ -243,7 +261,7 @@ impl PageViewer {
     /// When to ask again even if nothing comes.
     pub fn next_deadline(&self) -> Option<Time> {
         let screen = self.screen.as_ref().and_then(ScreenReceiver::next_deadline);
-        [self.fenced.next_deadline(), screen].into_iter().flatten().min()
+        [self.fenced.next_deadline(), self.sound.report_due(), screen].into_iter().flatten().min()
     }
 
     /// The screen as far as it has come.
@@ -264,6 +282,31 @@ impl PageViewer {
     /// Asks for another size of the screen.
     pub fn wish(&mut self, width: u16, height: u16) {
         self.replies.push_back(FromClient::Wish { width, height, screens: Vec::new() });
+    }
+
+    /// Whether the server has sound for whoever hears.
+    pub fn offers_sound(welcome: &Welcome) -> bool {
+        welcome.features & SENDS_SOUND != 0
+    }
+
+    /// Says whether somebody hears from now on. Nobody does at first (DT-76).
+    pub fn wants_sound(&mut self, wanted: bool) {
+        self.replies.push_back(FromClient::Hear(wanted));
+    }
+
+    /// When to ask for the [`next_sound`](Self::next_sound); `None`: when something has come.
+    pub fn sound_due(&self) -> Option<Time> {
+        self.sound.due()
+    }
+
+    /// What is to be decoded and played next, if it is due.
+    pub fn next_sound(&mut self, now: Time) -> Option<PageSoundPiece> {
+        self.sound.next(now)
+    }
+
+    /// What has come of sound.
+    pub fn sound(&self) -> PageSoundFigures {
+        self.sound.figures()
     }
 
     /// What came of datagrams.

@@ -65,7 +65,7 @@ impl PageInputs {
         Some(stream_bytes(&input))
     }
 
-    /// A datagram with what was sent on the input stream lately, once more, if that is due (WB-23).
+    /// A datagram with what was sent on the input stream lately, once more, if that is due (WB-27).
     pub fn next_copy(&mut self, now: Time) -> Option<Vec<u8>> {
         if self.next_deadline()? > now {
             return None;
@@ -172,7 +172,7 @@ mod tests {
 
     #[test]
     fn what_was_sent_goes_twice_more_unless_it_is_known_to_have_come() {
-        // WB-23: 10 and 30 ms behind the newest, and what comes in between puts nothing off.
+        // WB-27: 10 and 30 ms behind the newest, and what comes in between puts nothing off.
         let at = |ms| NOW + Duration::from_millis(ms);
         let mut visit = PageInputs::new([7; 16]);
         assert_eq!(session(&mut visit, false, VisitCount { resumed: false, taken: 0 }), Ok(false));

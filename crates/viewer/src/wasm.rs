@@ -9,6 +9,7 @@ use quickset_screen::message::{ClipboardMessage, PersonInput, ScreenLayout, Scre
 use quickset_screen::visit::NOT_SENT;
 use wasm_bindgen::prelude::*;
 
+use crate::PageSoundPiece;
 use crate::frames;
 use crate::rgba;
 use crate::{PageInputs, PageNews, PageViewer, ViewerFault};
@@ -22,6 +23,11 @@ pub struct WasmViewer {
     changed: Vec<Rect>,
     pixels: Vec<u8>,
 }
+
+/// A packet of Opus to be decoded and played.
+#[wasm_bindgen]
+#[derive(Debug)]
+pub struct WasmSound(PageSoundPiece);
 
 /// Why the session is to be ended.
 #[wasm_bindgen]
@@ -165,6 +171,38 @@ impl WasmViewer {
         self.viewer.wish(width, height);
     }
 
+    /// Says whether somebody hears from now on.
+    pub fn wants_sound(&mut self, wanted: bool) {
+        self.viewer.wants_sound(wanted);
+    }
+
+    /// When to ask for the next sound, in milliseconds of the page's clock.
+    pub fn sound_due(&self) -> Option<f64> {
+        self.viewer.sound_due().map(milliseconds)
+    }
+
+    /// The next piece to be decoded, if it is due.
+    pub fn next_sound(&mut self, now_ms: f64) -> Option<WasmSound> {
+        self.viewer.next_sound(time(now_ms)).map(WasmSound)
+    }
+
+    /// What came of sound so far: the delay in milliseconds, frames that came, that came too late, that
+    /// repair replaced, pieces that were concealed, frames left out, and records that could not be read.
+    pub fn sound_figures(&self) -> Vec<f64> {
+        let sound = self.viewer.sound();
+        let frames = sound.frames;
+        let counts = [
+            frames.received,
+            frames.late,
+            sound.recovered,
+            frames.concealed,
+            frames.skipped,
+            frames.unreadable,
+        ];
+        let delay = sound.delay.as_secs_f64() * 1000.0;
+        std::iter::once(delay).chain(counts.map(quickset_base::number::Unsigned::approx)).collect()
+    }
+
     /// What came so far: messages, recovered ones, repair datagrams, ones that were given up, ones that came
     /// again, and the bytes of the screen.
     pub fn figures(&self) -> Vec<f64> {
@@ -180,6 +218,33 @@ impl WasmViewer {
         ];
         counts.map(quickset_base::number::Unsigned::approx).to_vec()
     }
+}
+
+#[wasm_bindgen]
+impl WasmSound {
+    /// The packet of 20 ms, or of a gap its first byte.
+    #[wasm_bindgen(getter)]
+    pub fn packet(&self) -> Vec<u8> {
+        self.0.packet.clone()
+    }
+
+    /// In how many samples of each channel to play it.
+    #[wasm_bindgen(getter)]
+    pub fn samples(&self) -> u16 {
+        self.0.samples
+    }
+
+    /// It stands for a frame that did not come in time.
+    #[wasm_bindgen(getter)]
+    pub fn is_gap(&self) -> bool {
+        self.0.is_gap
+    }
+}
+
+/// How long before it is heard each piece is due, in milliseconds.
+#[wasm_bindgen]
+pub fn sound_lead() -> f64 {
+    crate::SOUND_LEAD.as_secs_f64() * 1000.0
 }
 
 /// What a person does, from session to session, with the contract of [`PageInputs`].
@@ -319,7 +384,8 @@ impl WasmNews {
         self.text.clone()
     }
 
-    /// Of a welcome what is allowed: 1 input, 2 clipboard, 4 wishes. Of leds: 1 scroll, 2 num, 4 caps.
+    /// Of a welcome what is allowed: 1 input, 2 clipboard, 4 wishes; and 8, that there is sound. Of leds: 1
+    /// scroll, 2 num, 4 caps.
     #[wasm_bindgen(getter)]
     pub fn bits(&self) -> u32 {
         self.bits
@@ -369,6 +435,7 @@ impl WasmNews {
                 let heard = Some(PageNews::Welcome(welcome.clone()));
                 let may = welcome.permissions;
                 let bits = u32::from(may.input) | u32::from(may.clipboard) << 1 | u32::from(may.wish) << 2;
+                let bits = bits | u32::from(PageViewer::offers_sound(&welcome)) << 3;
                 let number = match welcome.order {
                     ScreenOrder::Ordered => 0.0,
                     ScreenOrder::Fenced => 1.0,

@@ -94,7 +94,7 @@ step "desktop serve, by the page"
 await 'port 5977' "$said/vnc"
 alone desktop serve --vnc 127.0.0.1:5977 --listen 127.0.0.1:4434 --web >"$said/serve" 2>&1 &
 link=$(await '^open ' "$said/serve" | sed 's/^open //')
-for file in index.html page.js worker.js page.css viewer.wasm; do
+for file in index.html page.js worker.js sound.js page.css viewer.wasm; do
     curl --silent --show-error --fail "${link%%#*}$file" -o "$said/$file"
     cmp "$said/$file" "$page/$file"
 done

@@ -274,6 +274,8 @@ fn files() -> Arc<[PageFile]> {
         file("/index.html", html, index),
         file("/page.js", script, include_bytes!("../../page/page.js")),
         file("/worker.js", script, include_bytes!("../../page/worker.js")),
+        // What an AudioWorklet runs is a file of its own.
+        file("/sound.js", script, include_bytes!("../../page/sound.js")),
         file("/page.css", "text/css; charset=utf-8", include_bytes!("../../page/page.css")),
         file("/viewer.wasm", "application/wasm", include_bytes!("../../page/viewer.wasm")),
     ]

@@ -24,14 +24,22 @@ pub(crate) struct Admitted {
     pub(crate) control_out: MessageOutbox,
     /// It takes the clipboard on a stream of its own.
     pub(crate) takes_texts: bool,
-    /// It hears, and there is something to be heard.
-    pub(crate) hears: bool,
+    /// Whether it hears, where there is something to be heard: from the beginning, or when it says so.
+    pub(crate) hears: Option<HearsFrom>,
     /// What it may do.
     pub(crate) permissions: Permissions,
     /// What it sees.
     pub(crate) desktop: ServedDesktop,
     /// What it does there.
     pub(super) turn: VisitTurn,
+}
+
+/// From when on a client is sent sound (DT-76).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum HearsFrom {
+    Beginning,
+    /// WB-26: from its HEAR on, of a page, whose browser plays nothing before a click.
+    Asking,
 }
 
 /// The same, and by what it came in.
@@ -128,6 +136,7 @@ async fn hear(
     let turn = welcome(&mut control_out, terms, &desktop, claim).await?;
     tracing::info!(from = %client.address, %key, by = ?entry.by, "came in");
     let takes_texts = hello.features & CLIPBOARD != 0;
+    let hears = hears.then_some(HearsFrom::Beginning);
     let admitted = Admitted { control, control_out, takes_texts, hears, permissions, desktop, turn };
     Ok(AdmittedBy { admitted, entry })
 }
@@ -158,6 +167,7 @@ async fn hear_page(
     rooms: &HouseRooms,
 ) -> Result<AdmittedBy<PageEntry>, Turned> {
     let Greeting { control, mut control_out, hello } = greet(link).await?;
+    let hears = hears(&hello, rooms);
     // WB-15.
     let Some(ClientOffer::Token(token)) = hello.offer else { return Err(Turned::NoKey) };
     let address = link.remote_address().ip();
@@ -170,12 +180,12 @@ async fn hear_page(
     })?;
     let permissions = rooms.shared.terms.permissions_of(&entry.rights);
     let claim = VisitClaim { owner: ViewerOwner::Link(entry.link.clone()), id: hello.visit };
-    let terms = ClientTerms { permissions, ..rooms.shared.terms };
+    let terms = ClientTerms { permissions, hears, ..rooms.shared.terms };
     let turn = welcome(&mut control_out, terms, &desktop, claim).await?;
     tracing::info!(from = %address, link = ?entry.link, "a page came in");
     // Pages are not older than what they are served by.
-    let admitted =
-        Admitted { control, control_out, takes_texts: true, hears: false, permissions, desktop, turn };
+    let (takes_texts, hears) = (true, hears.then_some(HearsFrom::Asking));
+    let admitted = Admitted { control, control_out, takes_texts, hears, permissions, desktop, turn };
     Ok(AdmittedBy { admitted, entry })
 }
 

@@ -49,7 +49,7 @@ pub(super) async fn take_input(
             }
             InputArrival::Copied(InputCopy { first, inputs }) => (first, inputs),
         };
-        // WB-23: each once, in order, by whichever way it comes first.
+        // WB-27: each once, in order, by whichever way it comes first.
         for (number, input) in (first..).zip(inputs) {
             if number != turn.taken() {
                 continue;

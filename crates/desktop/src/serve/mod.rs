@@ -16,6 +16,7 @@ mod desktops;
 mod door;
 mod input;
 mod page_screen;
+mod page_sound;
 mod pages;
 mod row;
 mod session;

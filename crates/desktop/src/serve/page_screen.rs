@@ -1,40 +1,57 @@
-//! The screen of a page in a browser: messages in datagrams, with fences and repair (`spec/web.md`).
+//! What goes to a page in a browser in datagrams: messages of the screen, with fences and repair, and frames
+//! of sound (`spec/web.md`).
 
 use std::collections::BTreeMap;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use quickset::h3::webtransport::{Session, SessionError};
+use quickset_screen::sound::{SOUND_DATAGRAM, SoundFrame};
 use quickset_web::{FencedSender, SenderOptions};
 use tokio::sync::{Notify, mpsc};
 use tokio::time::sleep;
 
+use super::page_sound::PageSound;
 use super::session::{LONG, Pace, TICK};
 use super::stage::ClientSeat;
 use crate::channel::DesktopChannel;
 use crate::error::LinkError;
 use crate::message::InputCopy;
 use crate::sender::ScreenItem;
+use crate::sound::give::NumberedFrames;
 
 /// Shows the screen until something ends: encodes what has changed whenever the connection has room.
 ///
-/// Input messages that come in datagrams go to `copies`.
+/// Whoever hears is sent `sound` at once. Input messages that come in datagrams go to `copies`.
 pub(super) async fn show_page(
     session: &Session,
     seat: &ClientSeat,
     restart: &Notify,
+    mut sound: Option<NumberedFrames>,
     copies: &mpsc::Sender<InputCopy>,
 ) -> LinkError {
     session.connection().set_datagram_priority(DesktopChannel::Screen.priority());
     let rtt = session.connection().stats().rtt;
     let sender = FencedSender::new(SenderOptions { rtt });
-    let flying = PageFlights::default();
-    let (apart, newest, rests) = (None, 0, false);
-    let mut screen = PageScreen { session, seat, copies, sender, apart, newest, flying, rests };
+    let heard = PageSound::new(rtt);
+    let mut screen = PageScreen {
+        session,
+        seat,
+        copies,
+        sender,
+        apart: None,
+        newest: 0,
+        sound: heard,
+        sound_apart: None,
+        flying: PageFlights::default(),
+        rests: false,
+    };
     loop {
-        let low = match screen.fill() {
+        // DT-68: before the screen.
+        let low = match screen.send_sound().and_then(|()| screen.fill()) {
             Ok(low) => low,
             Err(error) => return error,
         };
+        let low = if screen.apart.is_some() || screen.sound_apart.is_some() { Some(0) } else { low };
         screen.look_for_rest();
         tokio::select! {
             () = seat.drawn.notified() => {}
@@ -44,6 +61,7 @@ pub(super) async fn show_page(
                     return error;
                 }
             }
+            (frame, recorded) = next_frame(&mut sound) => screen.hears(&frame, recorded),
             // DT-4, WB-17.
             () = restart.notified() => screen.restart(),
             drained = drained(session, low) => if let Err(error) = drained {
@@ -62,8 +80,11 @@ struct PageScreen<'a> {
     sender: FencedSender,
     /// Repair that waits until what it may have to replace is in another packet.
     apart: Option<Vec<u8>>,
-    /// Bytes of the newest datagram.
+    /// Bytes of the newest datagram that was handed over.
     newest: usize,
+    sound: PageSound,
+    /// The same of sound.
+    sound_apart: Option<Vec<u8>>,
     flying: PageFlights,
     /// At the last look the client had all there is.
     rests: bool,
@@ -83,7 +104,7 @@ impl PageScreen<'_> {
         let pace = Pace::of(&self.session.connection().stats());
         let mut sent = false;
         let low = loop {
-            let Some(room) = self.send(pace)? else { break Some(self.low(pace)) };
+            let Some(room) = self.send(pace)? else { break Some(pace.low(self.seat.sender().budget())) };
             if !self.sender.has_room() {
                 // Reports make room.
                 break None;
@@ -115,7 +136,7 @@ impl PageScreen<'_> {
                     drop(screen);
                     self.sender.repair(self.sender.repairs_due());
                     let is_full = self.send(pace)?.is_none();
-                    break is_full.then(|| self.low(pace));
+                    break is_full.then(|| pace.low(longest));
                 }
             }
         };
@@ -133,14 +154,11 @@ impl PageScreen<'_> {
             let Some(datagram) = self.apart.take().or_else(|| self.sender.poll(self.seat.now())) else {
                 return Ok(Some(pace.queue - unsent));
             };
-            if unsent > 0 && self.shares(&datagram) {
-                self.apart = Some(datagram);
-                return Ok(None);
-            }
-            match self.session.send_datagram(&datagram) {
-                Ok(()) => {
-                    unsent += datagram.len();
-                    self.newest = datagram.len();
+            match self.put(&datagram, FencedSender::is_repair(&datagram), &mut unsent) {
+                Ok(true) => {}
+                Ok(false) => {
+                    self.apart = Some(datagram);
+                    return Ok(None);
                 }
                 // The path takes less than it did when the message was made.
                 Err(SessionError::TooLarge(_)) => self.restart(),
@@ -150,16 +168,18 @@ impl PageScreen<'_> {
         Ok(None)
     }
 
-    /// Whether a datagram is repair that may come into the packet of the newest message: it would be lost
-    /// with it. A key is often answered by a single small message.
-    fn shares(&self, datagram: &[u8]) -> bool {
+    /// Hands over a datagram, where `unsent` bytes wait. False for repair that is to wait until they are
+    /// gone: in the packet of the newest message it would be lost with it. A key is often answered by a
+    /// single small message.
+    fn put(&mut self, datagram: &[u8], is_repair: bool, unsent: &mut usize) -> Result<bool, SessionError> {
         let longest = self.session.max_datagram().unwrap_or(0);
-        FencedSender::is_repair(datagram) && self.newest + datagram.len() <= longest
-    }
-
-    /// How little has to be unsent before more may be sent.
-    fn low(&self, pace: Pace) -> usize {
-        if self.apart.is_some() { 0 } else { pace.low(self.seat.sender().budget()) }
+        if is_repair && *unsent > 0 && self.newest + datagram.len() <= longest {
+            return Ok(false);
+        }
+        self.session.send_datagram(datagram)?;
+        *unsent += datagram.len();
+        self.newest = datagram.len();
+        Ok(true)
     }
 
     /// A datagram of the page.
@@ -169,7 +189,39 @@ impl PageScreen<'_> {
             let _ = self.copies.try_send(InputCopy::decode(datagram)?);
             return Ok(());
         }
-        self.sender.report(self.seat.now(), datagram)?;
+        match datagram.split_first() {
+            // WB-23.
+            Some((&SOUND_DATAGRAM, datagram)) => self.sound.report(self.seat.now(), datagram)?,
+            _ => self.sender.report(self.seat.now(), datagram)?,
+        }
+        Ok(())
+    }
+
+    /// A frame is there.
+    fn hears(&mut self, frame: &SoundFrame, recorded: Instant) {
+        let now = self.seat.now();
+        self.sound.frame(now, now - recorded.elapsed(), frame);
+    }
+
+    /// Sends the sound that there is, unless the connection stands still.
+    fn send_sound(&mut self) -> Result<(), LinkError> {
+        let connection = self.session.connection();
+        let most = Pace::of(&connection.stats()).queue + SOUND_ROOM;
+        let (_, mut unsent) = connection.unsent_datagrams();
+        while unsent < most {
+            let next = self.sound_apart.take().or_else(|| self.sound.poll(self.seat.now()));
+            let Some(datagram) = next else { break };
+            match self.put(&datagram, FencedSender::is_repair(&datagram[1..]), &mut unsent) {
+                Ok(true) => {}
+                Ok(false) => {
+                    self.sound_apart = Some(datagram);
+                    break;
+                }
+                // DT-75: a path on which nothing else would work either.
+                Err(SessionError::TooLarge(_)) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
         Ok(())
     }
 
@@ -207,8 +259,17 @@ impl PageScreen<'_> {
     /// How long nothing is due.
     fn wait(&self) -> Duration {
         let now = self.seat.now();
-        let due = [self.seat.sender().next_deadline(), self.sender.next_deadline()];
+        let due =
+            [self.seat.sender().next_deadline(), self.sender.next_deadline(), self.sound.next_deadline()];
         due.into_iter().flatten().min().map_or(LONG, |due| due.since(now)).max(TICK)
+    }
+}
+
+/// The next frame for a client that hears.
+async fn next_frame(sound: &mut Option<NumberedFrames>) -> (SoundFrame, Instant) {
+    match sound {
+        Some(frames) => frames.next().await,
+        None => std::future::pending().await,
     }
 }
 
@@ -233,5 +294,7 @@ impl PageFlights {
     }
 }
 
+/// Bytes of sound that may wait beside the screen's.
+const SOUND_ROOM: usize = 4 << 10;
 /// Messages that are worth repair of their own before the end of an update.
 const MANY: u64 = 32;

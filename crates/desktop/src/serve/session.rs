@@ -6,12 +6,12 @@ use quickset::{
     Connection, Deadline, MessageSender, Outcome, Outcomes, Protection, SendError, Stats, TicketId,
     TrySendError,
 };
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio::time::sleep;
 
 use super::ServeShared;
 use super::census::ServeStats;
-use super::door::Admitted;
+use super::door::{Admitted, HearsFrom};
 use super::input::{take_input, tell_counts};
 use super::page_screen::show_page;
 use super::stage::ClientSeat;
@@ -23,8 +23,7 @@ use crate::error::LinkError;
 use crate::link::{IncomingMessages, MessageOutbox, PeerLink};
 use crate::message::{ClipboardMessage, FromClient, FromServer, InputCopy, Permissions, code};
 use crate::sender::{ScreenItem, SenderConfig};
-use crate::sound::give::give_sound;
-use crate::sound::record::SoundSource;
+use crate::sound::give::{NumberedFrames, give_sound};
 
 /// A client that looks.
 #[derive(Debug)]
@@ -37,7 +36,9 @@ pub(super) struct ClientSession {
     /// The client takes the clipboard on a stream of its own.
     takes_texts: bool,
     /// What it hears.
-    sound: Option<SoundSource>,
+    sound: Option<NumberedFrames>,
+    /// Whether it wants to.
+    hears: watch::Sender<bool>,
     commands: mpsc::Sender<VncCommand>,
     stats: ServeStats,
     protection: Protection,
@@ -53,6 +54,8 @@ impl ClientSession {
             _ => budget(&link.stats()),
         };
         let config = SenderConfig { order: shared.terms.order, budget, ..SenderConfig::default() };
+        let hears = watch::Sender::new(admitted.hears == Some(HearsFrom::Beginning));
+        let sound = shared.sound.clone().filter(|_| admitted.hears.is_some());
         let session = Self {
             seat: admitted.desktop.stage.sit(config),
             link,
@@ -60,7 +63,8 @@ impl ClientSession {
             control_out: admitted.control_out,
             permissions: admitted.permissions,
             takes_texts: admitted.takes_texts,
-            sound: shared.sound.clone().filter(|_| admitted.hears),
+            sound: sound.map(|source| NumberedFrames::new(source, hears.subscribe())),
+            hears,
             commands: admitted.desktop.commands,
             stats: shared.stats.clone(),
             protection: shared.protection.clone(),
@@ -79,6 +83,7 @@ impl ClientSession {
             permissions,
             takes_texts,
             sound,
+            hears,
             commands,
             stats,
             protection,
@@ -90,6 +95,11 @@ impl ClientSession {
         let (old_replies, counts) = (replies.clone(), replies.clone());
         let (copies, copied) = mpsc::channel(COPIES);
         let told = turn.told();
+        // A page has no stream for it.
+        let (of_page, sound) = match &link {
+            PeerLink::Page(_) => (sound, None),
+            _ => (None, sound),
+        };
         let texts = async {
             if takes_texts {
                 give_aside(&link, &seat, permissions, sound).await
@@ -101,7 +111,7 @@ impl ClientSession {
             &mut control,
             &seat,
             permissions,
-            ControlAnswers { commands: &commands, replies, restart: &restart },
+            ControlAnswers { commands: &commands, replies, restart: &restart, hears: &hears },
         );
         tokio::select! {
             error = tell(&mut control_out, &seat, to_reply) => error,
@@ -109,7 +119,7 @@ impl ClientSession {
             error = take_input(&link, &seat, permissions, turn, copied) => error,
             error = tell_counts(told, counts) => error,
             error = listen => error,
-            error = show(&link, &seat, &restart, protection, &copies) => error,
+            error = show(&link, &seat, &restart, protection, of_page, &copies) => error,
         }
     }
 }
@@ -119,6 +129,7 @@ struct ControlAnswers<'a> {
     commands: &'a mpsc::Sender<VncCommand>,
     replies: mpsc::Sender<FromServer>,
     restart: &'a tokio::sync::Notify,
+    hears: &'a watch::Sender<bool>,
 }
 
 /// Control messages of the client.
@@ -161,6 +172,10 @@ async fn listen(
                     return LinkError::Ended;
                 }
             }
+            // DT-76.
+            FromClient::Hear(wanted) => {
+                to.hears.send_replace(wanted);
+            }
             FromClient::Hello(_) | FromClient::Proof(_) | FromClient::Pong(_) => {}
         }
     }
@@ -173,7 +188,7 @@ async fn give_aside(
     link: &PeerLink,
     seat: &ClientSeat,
     permissions: Permissions,
-    sound: Option<SoundSource>,
+    sound: Option<NumberedFrames>,
 ) -> LinkError {
     let out = match link.open_clipboard().await {
         Ok(out) => out,
@@ -182,7 +197,7 @@ async fn give_aside(
     let Some(sound) = sound else { return give_texts(out, seat, permissions).await };
     tokio::select! {
         error = give_texts(out, seat, permissions) => error,
-        error = give_sound(link, &sound) => error,
+        error = give_sound(link, sound) => error,
     }
 }
 
@@ -262,12 +277,13 @@ async fn show(
     seat: &ClientSeat,
     restart: &tokio::sync::Notify,
     protection: Protection,
+    sound: Option<NumberedFrames>,
     copies: &mpsc::Sender<InputCopy>,
 ) -> LinkError {
     match link {
         PeerLink::Gateway(connection) => show_gateway(connection, seat, restart, protection).await,
         PeerLink::Tcp(link) => show_by_tcp(link, seat, restart).await,
-        PeerLink::Page(session) => show_page(session, seat, restart, copies).await,
+        PeerLink::Page(session) => show_page(session, seat, restart, sound, copies).await,
     }
 }
 

@@ -1,10 +1,11 @@
 use std::time::{Duration, Instant};
 
-use quickset::{Connection, Deadline, MessageSender, Protection, SendError};
+use quickset::{Connection, Deadline, MessageSender, SendError};
 use quickset_screen::sound::SoundFrame;
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::mpsc::error::TrySendError;
+use tokio::sync::watch;
 
 use super::record::{RecordedFrame, SoundSource};
 use crate::channel::DesktopChannel;
@@ -14,27 +15,44 @@ use crate::tcp::TcpLink;
 
 /// Gives a client what is recorded, on the sound stream, which is opened now: that of the clipboard is open
 /// (DT-68). It ends with the link alone (DT-75).
-pub(crate) async fn give_sound(link: &PeerLink, source: &SoundSource) -> LinkError {
-    let frames = NumberedFrames { frames: source.listen(), number: 0 };
+pub(crate) async fn give_sound(link: &PeerLink, frames: NumberedFrames) -> LinkError {
     match link {
-        PeerLink::Gateway(connection) => give_by_quic(connection, source.protection(), frames).await,
+        PeerLink::Gateway(connection) => give_by_quic(connection, frames).await,
         PeerLink::Tcp(link) => give_by_tcp(link, frames).await,
-        // Nobody has offered it.
+        // It has no stream for it: it comes with the screen's datagrams (WB-23).
         PeerLink::Page(_) => std::future::pending().await,
     }
 }
 
-/// What is recorded, counted for one client.
-struct NumberedFrames {
-    frames: Receiver<RecordedFrame>,
+/// What is recorded, counted for one client, while that wants to hear (DT-76).
+#[derive(Debug)]
+pub(crate) struct NumberedFrames {
+    source: SoundSource,
+    wanted: watch::Receiver<bool>,
+    /// `None`: this client does not hear, and nobody records for it.
+    frames: Option<Receiver<RecordedFrame>>,
     number: u64,
 }
 
 impl NumberedFrames {
-    /// The next, and when it was recorded.
-    async fn next(&mut self) -> (SoundFrame, Instant) {
+    pub(crate) fn new(source: SoundSource, wanted: watch::Receiver<bool>) -> Self {
+        Self { source, wanted, frames: None, number: 0 }
+    }
+
+    /// The next, and when it was recorded. Dropping the future loses nothing.
+    pub(crate) async fn next(&mut self) -> (SoundFrame, Instant) {
         loop {
-            match self.frames.recv().await {
+            if !*self.wanted.borrow_and_update() {
+                self.frames = None;
+                wanted_again(&mut self.wanted).await;
+                continue;
+            }
+            let frames = self.frames.get_or_insert_with(|| self.source.listen());
+            let frame = tokio::select! {
+                () = wanted_again(&mut self.wanted) => continue,
+                frame = frames.recv() => frame,
+            };
+            match frame {
                 Ok(RecordedFrame { time, recorded, packet }) => {
                     let number = self.number;
                     self.number += 1;
@@ -48,11 +66,16 @@ impl NumberedFrames {
     }
 }
 
-async fn give_by_quic(
-    connection: &Connection,
-    protection: Protection,
-    mut frames: NumberedFrames,
-) -> LinkError {
+/// Waits until the client says that it wants to hear, or does not.
+async fn wanted_again(wanted: &mut watch::Receiver<bool>) {
+    if wanted.changed().await.is_err() {
+        // Its session ends.
+        std::future::pending().await
+    }
+}
+
+async fn give_by_quic(connection: &Connection, mut frames: NumberedFrames) -> LinkError {
+    let protection = frames.source.protection();
     // What the client says there is nothing.
     let mut stream = match connection.open_messages_bi().await {
         Ok((stream, _)) => stream.with(protection),
@@ -100,14 +123,15 @@ async fn give_by_tcp(link: &TcpLink, mut frames: NumberedFrames) -> LinkError {
     }
 }
 
-/// DT-70.
-const PATIENCE: Duration = Duration::from_millis(70);
+/// DT-70: by when a frame has to leave.
+pub(crate) const PATIENCE: Duration = Duration::from_millis(70);
 /// When the next frame is there, and a little.
 const NEXT: Duration = Duration::from_millis(22);
 
 #[cfg(test)]
 mod tests {
     use bytes::Bytes;
+    use quickset::Protection;
     use tokio::io::AsyncReadExt as _;
 
     use super::*;
@@ -132,6 +156,8 @@ mod tests {
         let facts = TcpFacts { remote: ([127, 0, 0, 1], 1).into(), peer: None, exported: [0; 32] };
         let link = PeerLink::Tcp(TcpLink::start(near, facts, TcpEnd::Server));
         let source = SoundSource::new(SoundCommand::new("none", [""; 0]), Protection::None);
+        let (_wants, wanted) = watch::channel(true);
+        let frames = NumberedFrames::new(source.clone(), wanted);
         let feed = async {
             for n in 0..200 {
                 let packet = Bytes::from([&[0xfc][..], &[0; 239]].concat());
@@ -144,7 +170,7 @@ mod tests {
         };
         tokio::select! {
             biased;
-            error = give_sound(&link, &source) => panic!("{error}"),
+            error = give_sound(&link, frames) => panic!("{error}"),
             () = feed => {}
         }
         drop(link);

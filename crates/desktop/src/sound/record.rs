@@ -96,8 +96,10 @@ impl SoundSource {
         let mut samples = child.stdout.take()?;
         tracing::info!(command = %self.command, "recording the desktop's sound");
         let mut bytes = [0; FRAME_BYTES];
-        let mut silent = 0_u32;
-        while self.frames.receiver_count() > 0 {
+        let (mut silent, mut unheard) = (0_u32, 0_u32);
+        // Whoever switches off and on again starts no program each time.
+        while unheard < LINGER {
+            unheard = if self.frames.receiver_count() > 0 { 0 } else { unheard + 1 };
             if samples.read_exact(&mut bytes).await.is_err() {
                 let _ = child.start_kill();
                 return Some(self.command.has_ended(child.wait().await.ok()));
@@ -156,6 +158,8 @@ impl RecordingClock {
 
 /// Frames that wait for whoever hears: 200 ms.
 const WAITING: usize = 10;
+/// How many frames are recorded for nobody before the program is ended: 2 s.
+const LINGER: u32 = 100;
 /// DT-74.
 const SILENT_FRAMES: u32 = 10;
 /// Longer than a frame ever takes to come while there are any.

@@ -83,6 +83,19 @@ impl ChromiumSeat {
         Self { chromium, tab }
     }
 
+    /// Clicks on what the page calls so, as a person does.
+    pub(crate) fn press_button(&mut self, id: &str) {
+        let middle = self.evaluate(&format!(
+            "(() => {{ const b = document.getElementById('{id}').getBoundingClientRect();
+                return [b.left + b.width / 2, b.top + b.height / 2]; }})()"
+        ));
+        for what in ["mousePressed", "mouseReleased"] {
+            let event =
+                json!({ "type": what, "x": middle[0], "y": middle[1], "button": "left", "clickCount": 1 });
+            self.chromium.ask(Some(&self.tab), "Input.dispatchMouseEvent", &event);
+        }
+    }
+
     pub(crate) fn may_use_the_clipboard(&mut self) {
         let origin = self.evaluate("location.origin");
         let permissions = json!({

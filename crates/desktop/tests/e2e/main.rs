@@ -25,6 +25,8 @@ mod photo;
 #[path = "../../../cli/tests/http/pin.rs"]
 mod pin;
 mod programs;
+#[cfg(target_os = "linux")]
+mod sound;
 mod texts;
 #[cfg(target_os = "linux")]
 mod walled;

@@ -64,7 +64,18 @@ impl<S: Seat, B> PageScene<S, B> {
     /// `between` puts something before the server, and says where that is; `open` starts the browser there.
     pub(crate) async fn set(
         name: &str,
+        places: [&str; 2],
+        between: impl AsyncFnOnce(SocketAddr) -> (SocketAddr, B),
+        open: impl FnOnce(&Opening<'_>) -> S,
+    ) -> Self {
+        Self::set_with(name, places, &[], between, open).await
+    }
+
+    /// The same with more words for the gateway.
+    pub(crate) async fn set_with(
+        name: &str,
         [listen, page]: [&str; 2],
+        more: &[String],
         between: impl AsyncFnOnce(SocketAddr) -> (SocketAddr, B),
         open: impl FnOnce(&Opening<'_>) -> S,
     ) -> Self {
@@ -74,6 +85,7 @@ impl<S: Seat, B> PageScene<S, B> {
             quickset()
                 .args(["serve", "--vnc", &desktop.vnc.to_string(), "--listen", listen, "--stats"])
                 .args(["--web", "--web-page", page])
+                .args(more)
                 // Who came and why they went is part of what a failure tells.
                 .env("RUST_LOG", "warn,quickset_desktop=info")
                 .env("XDG_DATA_HOME", folder.0.join("server")),

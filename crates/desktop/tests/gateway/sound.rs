@@ -17,7 +17,7 @@ use super::vnc::Vnc;
 use super::wire::Bare;
 
 /// A tone of 1 kHz, two seconds of it.
-fn tone(home: &Home) -> PathBuf {
+pub(crate) fn tone(home: &Home) -> PathBuf {
     let path = home.0.join("tone");
     let value = |n: u32| ((f64::from(n) * std::f64::consts::TAU / 48.0).sin() * 8000.0) as i16;
     let samples = (0..96_000).flat_map(|n| [value(n); 2]).flat_map(i16::to_le_bytes);
@@ -29,7 +29,7 @@ fn shell(words: &str) -> SoundCommand {
     SoundCommand::new("sh", ["-c", words])
 }
 
-fn over_and_over(tone: &Path) -> SoundCommand {
+pub(crate) fn over_and_over(tone: &Path) -> SoundCommand {
     shell(&format!("while cat {}; do :; done", tone.display()))
 }
 

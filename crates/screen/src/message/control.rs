@@ -38,6 +38,8 @@ pub enum FromClient {
     Ping(u64),
     /// The answer to [`FromServer::Ping`].
     Pong(u64),
+    /// Whether it wants to hear from now on: `spec/desktop.md` DT-76.
+    Hear(bool),
 }
 
 /// What a server says on the control stream.
@@ -280,16 +282,14 @@ impl StreamMessage for FromClient {
                 out.put_u8(refresh.restart.into());
                 out.put_rect(refresh.rect);
             }
-            Self::Unable { item } => {
-                out.put_u8(UNABLE);
-                out.put_varint(*item);
-            }
+            Self::Unable { item } => put_count(out, UNABLE, *item),
             Self::Wish { width, height, screens } => {
                 out.put_u8(WISH);
                 put_screens(out, *width, *height, screens);
             }
             Self::Ping(n) => put_number(out, PING, *n),
             Self::Pong(n) => put_number(out, PONG, *n),
+            Self::Hear(wanted) => out.put(&[HEAR, (*wanted).into()]),
         }
     }
 
@@ -314,6 +314,7 @@ impl StreamMessage for FromClient {
             }
             PING => Self::Ping(f.u64()?),
             PONG => Self::Pong(f.u64()?),
+            HEAR => Self::Hear(f.u8()? != 0),
             _ => return Ok(None),
         }))
     }
@@ -370,10 +371,7 @@ impl StreamMessage for FromServer {
             Self::Clipboard(clipboard) => clipboard.put(out),
             Self::Ping(n) => put_number(out, PING, *n),
             Self::Pong(n) => put_number(out, PONG, *n),
-            Self::Taken(count) => {
-                out.put_u8(TAKEN);
-                out.put_varint(*count);
-            }
+            Self::Taken(count) => put_count(out, TAKEN, *count),
         }
     }
 
@@ -463,6 +461,11 @@ impl Permissions {
     fn decode(bits: u8) -> Self {
         Self { input: bits & 1 != 0, clipboard: bits & 2 != 0, wish: bits & 4 != 0 }
     }
+}
+
+fn put_count(out: &mut Vec<u8>, kind: u8, n: u64) {
+    out.put_u8(kind);
+    out.put_varint(n);
 }
 
 fn put_greeting(out: &mut Vec<u8>, features: u64, is_older: bool) {
@@ -640,6 +643,7 @@ const PONG: u8 = 0x11;
 const SHARE: u8 = 0x12;
 const PROOF: u8 = 0x13;
 const TAKEN: u8 = 0x14;
+const HEAR: u8 = 0x15;
 /// The bit of HELLO's features that says that an offer follows.
 const OFFERS: u64 = 2;
 /// The bit of them that says that what the client means follows.

@@ -1,4 +1,4 @@
-//! Input messages once more, in a datagram (`spec/web.md` WB-23).
+//! Input messages once more, in a datagram (`spec/web.md` WB-27).
 
 use super::fields::{FieldReader, PutFields};
 use super::parts::StreamMessage as _;
@@ -73,8 +73,8 @@ impl InputCopy {
     }
 }
 
-/// The type of the datagram; those below are of `spec/web.md` §3.
-const INPUT: u8 = 0x05;
+/// The type of the datagram; those below are of `spec/web.md` §3 and of sound.
+const INPUT: u8 = 0x06;
 /// Twenty keys, or what a pointer does in a third of a second: more than is on the way at once. What waits
 /// for a packet that was lost longer ago comes by the stream.
 const MOST_COPIED: usize = 160;
@@ -92,7 +92,7 @@ mod tests {
     fn copies_are_the_newest_messages_without_a_gap() {
         // The example of spec/web.md §10: key 0x61 goes down, then the pointer is at 2, 3.
         let sent = [key(0x61), PersonInput::Pointer { buttons: 0, x: 2, y: 3 }];
-        let bytes = [5, 7, 6, 0x20, 1, 0, 0, 0, 0x61, 6, 0x21, 0, 0, 2, 0, 3];
+        let bytes = [6, 7, 6, 0x20, 1, 0, 0, 0, 0x61, 6, 0x21, 0, 0, 2, 0, 3];
         assert_eq!(InputCopy::of_newest(7, sent.iter()).unwrap(), bytes);
         assert_eq!(InputCopy::decode(&bytes), Ok(InputCopy { first: 7, inputs: sent.to_vec() }));
         // What does not fit is the oldest; 22 keys of 7 bytes fit.
@@ -118,12 +118,12 @@ mod tests {
         }
         // A kind that is not known, an offer, and what the stream has first: HELD.
         for other in [&[0x3f][..], &[0x0d], &[0x22, 1, 0, 0, 0, 1]] {
-            let mut datagram = vec![5, 9, other.len() as u8];
+            let mut datagram = vec![6, 9, other.len() as u8];
             datagram.extend_from_slice(other);
             datagram.extend_from_slice(&[6, 0x20, 1, 0, 0, 0, 0x61]);
             assert_eq!(InputCopy::decode(&datagram), Ok(InputCopy { first: 9, inputs: Vec::new() }));
         }
-        assert!(InputCopy::decode(&[5, 9, 0]).is_err(), "an empty message");
-        assert!([&[4, 0][..], &[]].iter().all(|other| !InputCopy::is_one(other)));
+        assert!(InputCopy::decode(&[6, 9, 0]).is_err(), "an empty message");
+        assert!([&[5, 0][..], &[4, 0], &[]].iter().all(|other| !InputCopy::is_one(other)));
     }
 }

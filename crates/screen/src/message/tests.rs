@@ -83,6 +83,8 @@ fn every_message_comes_back() {
         FromClient::Wish { width: 1920, height: 1080, screens: screens.clone() },
         FromClient::Ping(u64::MAX),
         FromClient::Pong(1),
+        FromClient::Hear(true),
+        FromClient::Hear(false),
     ];
     client.iter().for_each(through);
     let server = [

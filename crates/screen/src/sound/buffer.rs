@@ -27,6 +27,8 @@ pub struct PlayoutBuffer {
     flows: bool,
     /// When the next piece is to be played.
     due: Option<Time>,
+    /// How long before it is heard a piece is handed out.
+    lead: Duration,
     /// Pieces in a row for which there was no frame.
     concealed: u32,
     stats: SoundStats,
@@ -68,13 +70,20 @@ pub struct SoundStats {
 impl PlayoutBuffer {
     /// Nothing has come.
     pub fn new() -> Self {
+        Self::with_lead(Duration::ZERO)
+    }
+
+    /// The same for whoever plays each piece so long behind being handed it: that is a part of the delay, and
+    /// not behind it.
+    pub fn with_lead(lead: Duration) -> Self {
         Self {
             frames: BTreeMap::new(),
-            delay: DelayEstimate::new(),
+            delay: DelayEstimate::new(lead),
             next: 0,
             position: 0,
             flows: false,
             due: None,
+            lead,
             concealed: 0,
             stats: SoundStats::default(),
         }
@@ -91,7 +100,7 @@ impl PlayoutBuffer {
         if frame.number >= self.next && self.is_new_beginning(now, &frame) {
             self.stats.skipped += self.frames.len() as u64;
             self.frames.clear();
-            (self.delay, self.due) = (DelayEstimate::new(), None);
+            (self.delay, self.due) = (DelayEstimate::new(self.lead), None);
             (self.position, self.flows) = (0, false);
         }
         self.delay.came(now, frame.time);
@@ -144,7 +153,7 @@ impl PlayoutBuffer {
         Some(self.packet(now, frame))
     }
 
-    /// How long behind the fastest frames others are played, by now.
+    /// How long behind the fastest frames others are heard, by now.
     pub fn delay(&self) -> Duration {
         self.delay.target()
     }
@@ -168,16 +177,21 @@ impl PlayoutBuffer {
         is_far || self.delay.behind(now, frame.time).unsigned_abs() > nanos(STRANGE).unsigned_abs()
     }
 
+    /// At which delay pieces are handed out.
+    fn handed_out(&self) -> Duration {
+        self.delay.target().saturating_sub(self.lead)
+    }
+
     /// When a frame is to be played that begins what is played.
     fn due_of(&self, now: Time, recorded: u64) -> Time {
-        let wait = nanos(self.delay.target()).saturating_sub(self.delay.behind(now, recorded));
+        let wait = nanos(self.handed_out()).saturating_sub(self.delay.behind(now, recorded));
         now + Duration::from_nanos(wait.max(0).unsigned_abs())
     }
 
     /// By how many nanoseconds what was recorded at this time is later than it should be, if it is played
     /// now.
     fn late_by(&self, now: Time, recorded: u64) -> i64 {
-        self.delay.behind(now, recorded).saturating_sub(nanos(self.delay.target()))
+        self.delay.behind(now, recorded).saturating_sub(nanos(self.handed_out()))
     }
 
     /// Leaves out frames that should have been played long ago, but for the newest of all.

@@ -19,11 +19,13 @@ pub(super) struct DelayEstimate {
     risen: i64,
     /// Frames that are counted there, up to [`MEMORY`].
     count: u32,
+    /// How long before it is heard a frame has to be there.
+    lead: Duration,
 }
 
 impl DelayEstimate {
-    pub(super) fn new() -> Self {
-        Self { floors: [None; FLOORS], since: Time::ZERO, late: [0.0; BINS], risen: 0, count: 0 }
+    pub(super) fn new(lead: Duration) -> Self {
+        Self { floors: [None; FLOORS], since: Time::ZERO, late: [0.0; BINS], risen: 0, count: 0, lead }
     }
 
     /// A frame has come that was recorded at this time, in samples.
@@ -77,7 +79,7 @@ impl DelayEstimate {
             later <= LATE_SHARE
         });
         let bins = enough.map_or(0, |bin| bin as u64 + 1);
-        (Duration::from_nanos(bins * BIN.unsigned_abs()) + MARGIN).clamp(LEAST_DELAY, MOST_DELAY)
+        (Duration::from_nanos(bins * BIN.unsigned_abs()) + MARGIN + self.lead).clamp(LEAST_DELAY, MOST_DELAY)
     }
 }
 

@@ -25,6 +25,8 @@ pub const FRAME_SAMPLES: u16 = 960;
 pub const MAX_PACKET: usize = 1000;
 /// DT-72: frames that wait to be played.
 pub const MOST_FRAMES: usize = 64;
+/// The type of a page's datagrams of sound, before one of `spec/web.md` §3 (WB-23).
+pub const SOUND_DATAGRAM: u8 = 0x05;
 /// Of the features in HELLO: the client wants to hear (DT-67).
 pub const WANTS_SOUND: u64 = 16;
 /// Of the features in WELCOME: the server sends sound (DT-67).

@@ -205,7 +205,7 @@ impl InputLog {
         Some(entry.input.clone())
     }
 
-    /// A datagram with the newest of what was sent and is not known to be passed on, once more (WB-23).
+    /// A datagram with the newest of what was sent and is not known to be passed on, once more (WB-27).
     ///
     /// There is none while the server may not have read HELD, which those messages must not overtake.
     pub fn copy(&self) -> Option<Vec<u8>> {

@@ -66,7 +66,7 @@ struct ModelServer {
 
 impl ModelServer {
     fn gets(&mut self, number: u64, input: PersonInput) {
-        // WB-23.
+        // WB-27.
         if number == self.taken {
             self.passed_on.push(input);
             self.taken += 1;
@@ -190,7 +190,7 @@ impl ModelWorld {
 
 #[test]
 fn each_key_comes_once_and_in_order_wherever_sessions_are_cut() {
-    // DT-61, DT-63, WB-23: all orders of so many moments, behind two keys of which one is under way.
+    // DT-61, DT-63, WB-27: all orders of so many moments, behind two keys of which one is under way.
     const LENGTH: u32 = 6;
     for n in 0..MOMENTS.len().pow(LENGTH) {
         let mut world = ModelWorld::new();
@@ -386,7 +386,7 @@ fn modifiers_that_are_held_come_before_what_was_typed_with_them() {
     assert_eq!(log.begin(at(2), &resumed(3)), Ok(false));
     let expected = [held(SHIFT), key(false, 0x41), key(true, 0x42), key(false, SHIFT), key(true, 0x63)];
     assert_eq!(sent(&mut log), expected, "a lock is no modifier, and a letter would be typed");
-    // WB-23: a copy would overtake it.
+    // WB-27: a copy would overtake it.
     assert_eq!(log.copy(), None);
     log.taken(4).unwrap();
     let copy = log.copy().map(|copy| InputCopy::decode(&copy));

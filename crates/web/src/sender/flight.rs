@@ -34,6 +34,8 @@ struct FencedFlight {
     /// `None` once it has arrived, or is given up.
     payload: Option<Bytes>,
     keep: bool,
+    /// It is of no use any more, and may have arrived.
+    expired: bool,
     gone: bool,
     state: FlightState,
     /// When it was sent last, and how often.
@@ -132,6 +134,7 @@ impl FencedFlights {
             bytes: payload.len(),
             payload: Some(payload),
             keep,
+            expired: false,
             gone: false,
             state: FlightState::Queued,
             sent: None,
@@ -186,6 +189,14 @@ impl FencedFlights {
         let bytes = flight.bytes;
         self.memory -= memory_of(bytes);
         true
+    }
+
+    /// Takes note that a message is of no use when it is sent from now on. True when it waits to be sent, and
+    /// is to be given up.
+    pub(super) fn expire(&mut self, number: u64) -> bool {
+        let Some(flight) = self.get_mut(number) else { return false };
+        (flight.keep, flight.expired) = (false, true);
+        matches!(flight.state, FlightState::Queued | FlightState::Again)
     }
 
     /// These have arrived.
@@ -248,8 +259,8 @@ impl FencedFlights {
             let mut open = self.flights.iter_mut().zip(self.base..);
             if let Some((flight, number)) = open.find(|(flight, _)| is_open(flight)) {
                 flight.state = FlightState::Again;
-                // It may have arrived: it is no reason to give it up.
-                flights.push(LostFlight { number, keep: true });
+                // It may have arrived: it is no reason to give it up, unless it would come too late.
+                flights.push(LostFlight { number, keep: !flight.expired });
             }
         }
         LostFlights { flights, news, timed_out }

@@ -193,6 +193,16 @@ impl FencedSender {
         }
     }
 
+    /// Says that a message comes too late if it is sent from now on, again or for the first time, and that
+    /// those queued before it do, too. It is given up when it is lost, repair covers it no more, and it is
+    /// not sent again to find out what has arrived.
+    pub fn expire(&mut self, number: u64) {
+        self.symbols.leave_below(number + 1);
+        if self.flights.expire(number) {
+            self.abandon(number);
+        }
+    }
+
     /// Gives up everything, and begins another sequence. No outcomes are told of the one before.
     pub fn restart(&mut self) {
         // WB-3, WB-17.
