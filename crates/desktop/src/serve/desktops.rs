@@ -9,7 +9,8 @@ use tokio::task::JoinSet;
 
 use super::stage::ServerScreen;
 use super::visits::VisitBook;
-use super::vnc::{Vnc, VncCommand, VncError};
+use super::vnc::{Vnc, VncCommand};
+use super::vnc_error::VncError;
 use crate::trust::{Denial, DesktopLabel, DeviceRights};
 
 /// A desktop that a server shows.

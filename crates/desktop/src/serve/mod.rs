@@ -24,6 +24,7 @@ mod tcp_door;
 mod tcp_screen;
 mod visits;
 mod vnc;
+mod vnc_error;
 
 use std::io;
 use std::net::SocketAddr;
@@ -41,7 +42,7 @@ pub use census::{ClientTotals, ServeStats};
 pub use desktops::DesktopConfig;
 pub use pages::{HTTP_1, PAGE_FIELDS, PageConfig, PageFile, SESSION_PATH};
 pub use tcp_door::{BrowserStream, PageBytes, PageStream, TcpBrowsers};
-pub use vnc::VncError;
+pub use vnc_error::VncError;
 
 use crate::link::{LinkConfig, PeerLink};
 use crate::message::{ALPN, Permissions, ScreenOrder, code};
