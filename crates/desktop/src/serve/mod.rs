@@ -25,6 +25,7 @@ mod tcp_screen;
 mod visits;
 mod vnc;
 mod vnc_error;
+mod vnc_tls;
 
 use std::io;
 use std::net::SocketAddr;
@@ -43,6 +44,7 @@ pub use desktops::DesktopConfig;
 pub use pages::{HTTP_1, PAGE_FIELDS, PageConfig, PageFile, SESSION_PATH};
 pub use tcp_door::{BrowserStream, PageBytes, PageStream, TcpBrowsers};
 pub use vnc_error::VncError;
+pub use vnc_tls::VncTrust;
 
 use crate::link::{LinkConfig, PeerLink};
 use crate::message::{ALPN, Permissions, ScreenOrder, code};

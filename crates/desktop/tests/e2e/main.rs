@@ -26,6 +26,7 @@ mod photo;
 mod pin;
 mod programs;
 mod texts;
+mod vencrypt;
 #[cfg(target_os = "linux")]
 mod walled;
 
