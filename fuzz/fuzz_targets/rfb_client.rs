@@ -1,24 +1,29 @@
 //! A VNC server's bytes: the same events however they are cut, pixels inside the framebuffer, and what the
 //! client says is understood by our server. The lowest bit of the first byte of the input leaves out the
-//! handshake, the others are the size of the pieces.
+//! handshake, the others are the size of the pieces; the highest has the client begin with TLS, of which then
+//! comes what is inside.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 use quickset_base::Rng;
 use quickset_rfb::{
-    Client, ClientConfig, ClientEvent, Framebuffer, Limits, ResizeStatus, Security, Server, ServerConfig,
-    ServerEvent,
+    Client, ClientConfig, ClientEvent, Framebuffer, Limits, PlainLogin, ResizeStatus, Security, Server,
+    ServerConfig, ServerEvent, VencryptWish,
 };
 
 fuzz_target!(|input: &[u8]| {
     let Some((&control, bytes)) = input.split_first() else { return };
     let bytes = if control & 1 == 0 { [GREETING, bytes].concat() } else { bytes.to_vec() };
-    let whole = Heard::of(&bytes, bytes.len());
-    let pieces = Heard::of(&bytes, 1 + usize::from(control >> 1));
+    let encrypts = control & 0x80 != 0;
+    let whole = Heard::of(&bytes, bytes.len(), encrypts);
+    let pieces = Heard::of(&bytes, 1 + usize::from(control >> 1), encrypts);
     assert_eq!(whole.events, pieces.events);
     assert_eq!(whole.screen, pieces.screen);
     assert_eq!(whole.said, pieces.said);
-    understood(&whole);
+    // Our server has no TLS.
+    if !encrypts {
+        understood(&whole);
+    }
 });
 
 /// What came of the bytes.
@@ -32,13 +37,19 @@ struct Heard {
 }
 
 impl Heard {
-    fn of(bytes: &[u8], piece: usize) -> Self {
-        let mut client = Client::new(ClientConfig { limits: LIMITS, ..ClientConfig::default() });
+    fn of(bytes: &[u8], piece: usize, encrypts: bool) -> Self {
+        let vencrypt = if encrypts { VencryptWish::Last } else { VencryptWish::Never };
+        let login = Some(PlainLogin::new("user", "password"));
+        let mut client = Client::new(ClientConfig { limits: LIMITS, vencrypt, login, ..ClientConfig::default() });
         let screen = Framebuffer::new(0, 0, LIMITS.framebuffer_bytes).expect("nothing");
         let mut heard = Self { events: Vec::new(), screen, said: Vec::new(), echoes: Vec::new() };
         for mut piece in bytes.chunks(piece.max(1)) {
             loop {
                 let echo = match client.receive(&mut piece) {
+                    Ok(Some(ClientEvent::StartTls)) => {
+                        client.tls_started().expect("it was asked for");
+                        continue;
+                    }
                     Ok(Some(event)) => heard.hear(event),
                     Ok(None) => break,
                     Err(error) => {

@@ -61,5 +61,5 @@ mod wishes;
 
 pub use error::LinkError;
 pub use link::LinkConfig;
-pub use quickset_rfb::VncPassword;
+pub use quickset_rfb::{PlainLogin, VncPassword};
 pub use quickset_screen::{ItemKind, message, receiver, sender};

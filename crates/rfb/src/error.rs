@@ -1,4 +1,4 @@
-use crate::{Rect, SecurityType};
+use crate::{Rect, SecurityType, VencryptType};
 
 /// What the other side did wrong, or refused. The connection is of no further use.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -16,7 +16,7 @@ pub enum Error {
     #[error("authentication failed: {0}")]
     Authentication(String),
     /// The server offers nothing that we can do with or without a password.
-    #[error("no usable way to authenticate: the server offers {}; {}", types(.offered), if *.password {
+    #[error("no usable way to authenticate: the server offers {}; {}", list(.offered), if *.password {
         "there is a password for VNC authentication"
     } else {
         "there is no password"
@@ -27,6 +27,31 @@ pub enum Error {
         /// We have a password.
         password: bool,
     },
+    /// TLS is a must, and the server does not offer it.
+    #[error("the server does not offer VeNCrypt, which is TLS, but {}", list(.offered))]
+    NoVencrypt {
+        /// What the server offers.
+        offered: Vec<SecurityType>,
+    },
+    /// The server speaks a version of VeNCrypt before 0.2.
+    #[error("the server speaks version {0}.{1} of VeNCrypt, and we 0.2")]
+    VencryptVersion(u8, u8),
+    /// The server takes neither version 0.2 of VeNCrypt, which it has named, nor goes on; or it does not begin
+    /// TLS, which it has offered.
+    #[error("the server does not go on with VeNCrypt, which it has offered: its TLS may not be set up")]
+    VencryptRefused,
+    /// VeNCrypt has no sub-type with a certificate that we can do with or without a password.
+    #[error("no usable way to authenticate by VeNCrypt: the server offers {}", list(.offered))]
+    NoVencryptType {
+        /// What the server offers there.
+        offered: Vec<VencryptType>,
+        /// What we can do and may without VeNCrypt, and so without encryption, was on offer, too.
+        unencrypted: bool,
+    },
+    /// Something came between VeNCrypt and TLS, where a server waits. Somebody in between may want it to pass
+    /// for what was encrypted.
+    #[error("the server goes on in clear, where TLS is to begin: somebody may be in between")]
+    BeforeTls,
     /// The viewer chose a security type that was not offered.
     #[error("the viewer chose security type {0}, which was not offered")]
     SecurityChoice(u8),
@@ -126,7 +151,7 @@ pub enum RfbRefusal {
     TooLong,
 }
 
-fn types(offered: &[SecurityType]) -> String {
-    let names: Vec<String> = offered.iter().map(SecurityType::to_string).collect();
+fn list(offered: &[impl ToString]) -> String {
+    let names: Vec<String> = offered.iter().map(ToString::to_string).collect();
     if names.is_empty() { "nothing".to_owned() } else { names.join(", ") }
 }

@@ -56,6 +56,7 @@ mod region;
 mod server;
 #[cfg(test)]
 mod tests;
+mod vencrypt;
 mod vnc_auth;
 
 pub use client::{Client, ClientConfig, ClientEvent, RfbExtension, ServerInit};
@@ -70,6 +71,7 @@ pub use protocol::{
 pub use rect::Rect;
 pub use region::Region;
 pub use server::{PixelCoding, Security, Server, ServerConfig, ServerEvent, UpdateWriter, ViewerFeatures};
+pub use vencrypt::{PlainLogin, VencryptType, VencryptWish};
 pub use vnc_auth::VncPassword;
 
 /// How much the other side may make us hold.

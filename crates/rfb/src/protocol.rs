@@ -55,6 +55,8 @@ pub enum SecurityType {
     None,
     /// DES challenge with a password of eight bytes.
     VncAuth,
+    /// TLS, and one of several ways inside.
+    Vencrypt,
     /// Any other, by number.
     Other(u8),
 }
@@ -64,6 +66,7 @@ impl From<u8> for SecurityType {
         match n {
             1 => Self::None,
             2 => Self::VncAuth,
+            19 => Self::Vencrypt,
             n => Self::Other(n),
         }
     }
@@ -74,6 +77,7 @@ impl From<SecurityType> for u8 {
         match security {
             SecurityType::None => 1,
             SecurityType::VncAuth => 2,
+            SecurityType::Vencrypt => 19,
             SecurityType::Other(n) => n,
         }
     }
@@ -84,10 +88,10 @@ impl fmt::Display for SecurityType {
         f.write_str(match self {
             Self::None => "None",
             Self::VncAuth => "VncAuth",
+            Self::Vencrypt => "VeNCrypt",
             Self::Other(5 | 6 | 129 | 13) => "RSA-AES",
             Self::Other(16) => "Tight",
             Self::Other(18) => "TLS",
-            Self::Other(19) => "VeNCrypt",
             Self::Other(30 | 33 | 35 | 36) => "Apple's",
             Self::Other(n) => return write!(f, "type {n}"),
         })

@@ -32,6 +32,7 @@ fn owned(event: Event<'_>) -> Event<'static> {
     match event {
         Event::Pixels { .. } => panic!("pixels are kept otherwise"),
         Event::Copy { rect, x, y } => Event::Copy { rect, x, y },
+        Event::StartTls => Event::StartTls,
         Event::Ready(init) => Event::Ready(init),
         Event::UpdateEnd => Event::UpdateEnd,
         Event::Cursor(cursor) => Event::Cursor(cursor),
@@ -177,7 +178,7 @@ fn refusals_come_with_their_reasons() {
     assert_eq!(error(&open, b"RFB 003.008\n\x01\x01\0\0\0\x09"), Error::SecurityResult(9));
 
     let e = error(&open, b"RFB 003.008\n\x02\x02\x13");
-    let offered = vec![SecurityType::VncAuth, SecurityType::Other(19)];
+    let offered = vec![SecurityType::VncAuth, SecurityType::Vencrypt];
     assert_eq!(e, Error::NoSecurity { offered, password: false });
     assert_eq!(
         e.to_string(),

@@ -1,15 +1,17 @@
 //! `quickset desktop serve`.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use anyhow::ensure;
+use anyhow::{Context as _, bail, ensure};
+use quickset::Trust;
 use quickset_desktop::ItemKind;
 use quickset_desktop::message::{Permissions, ScreenOrder};
-use quickset_desktop::serve::{DesktopConfig, ServeConfig, ServeGateway, ServeStats};
+use quickset_desktop::serve::{DesktopConfig, ServeConfig, ServeGateway, ServeStats, VncTrust};
 use quickset_desktop::sound::SoundCommand;
 use quickset_desktop::trust::{
-    Authorized, ClientGate, DesktopLabel, GatewayFolder, NoticeBoard, ParseLabelError, read_secret,
+    Authorized, ClientGate, DesktopLabel, GatewayFolder, NoticeBoard, ParseLabelError, read_login,
+    read_secret,
 };
 
 use super::devices::Notice;
@@ -18,7 +20,7 @@ use super::{LinkArgs, every_second, vnc_password};
 use crate::interrupts::Interrupts;
 use crate::memory::{self, MemoryArgs};
 use crate::metrics::{MetricKind, MetricsArgs, MetricsPage};
-use crate::say::{note, say};
+use crate::say::{named, note, say};
 use crate::values;
 
 /// Take clients, and show them what a VNC server on this machine shows.
@@ -42,6 +44,18 @@ pub(super) struct ServeArgs {
     /// name, or for all that have none of their own
     #[arg(long, value_name = "[NAME=]FILE")]
     vnc_password_file: Vec<String>,
+    /// File with the name and, in its second line, the password of a user whom the VNC server asks for
+    /// (X509Plain), readable by you alone
+    #[arg(long, value_name = "[NAME=]FILE")]
+    vnc_login_file: Vec<String>,
+    /// Certificate authorities to believe of the VNC server, as PEM: it has to encrypt (VeNCrypt), with a
+    /// certificate of theirs for its name [default: a VNC server that encrypts is believed on first use, and
+    /// has the same key from then on]
+    #[arg(long, value_name = "[NAME=]FILE")]
+    vnc_ca: Vec<String>,
+    /// The fingerprint of the VNC server's certificate: it has to encrypt (VeNCrypt), with this one
+    #[arg(long, value_name = "[NAME=]sha256:…")]
+    vnc_pin: Vec<String>,
     /// Address to listen on; port 0 picks a free one
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "[::]:4433", value_parser = values::listening)]
     listen: SocketAddr,
@@ -103,7 +117,7 @@ fn desktop_place(text: &str) -> Result<DesktopPlace, String> {
 }
 
 impl ServeArgs {
-    fn desktops(&self) -> anyhow::Result<Vec<DesktopConfig>> {
+    fn desktops(&self, folder: &GatewayFolder) -> anyhow::Result<Vec<DesktopConfig>> {
         for (i, place) in self.vnc.iter().enumerate() {
             let name = place.name.as_ref();
             ensure!(
@@ -114,28 +128,50 @@ impl ServeArgs {
             let twice = self.vnc[..i].iter().any(|other| other.name.as_ref() == name);
             ensure!(!twice, "two desktops are called {}", name.map_or("", DesktopLabel::as_str));
         }
-        // Each is that of the desktop whose name stands before it.
-        let of = |text: &str| {
-            let (name, file) = text.split_once('=')?;
-            let is_one = self.vnc.iter().any(|place| place.name.as_ref().is_some_and(|n| n.as_str() == name));
-            is_one.then(|| (name.to_owned(), PathBuf::from(file)))
+        let passwords = self.of_each(&self.vnc_password_file, "--vnc-password-file NAME=FILE")?;
+        let logins = self.of_each(&self.vnc_login_file, "--vnc-login-file NAME=FILE")?;
+        let authorities = self.of_each(&self.vnc_ca, "--vnc-ca NAME=FILE")?;
+        let pins = self.of_each(&self.vnc_pin, "--vnc-pin NAME=sha256:…")?;
+        let desktop = |(i, place): (usize, &DesktopPlace)| {
+            let login = logins[i].map(|file| read_login(Path::new(file))).transpose()?;
+            let trust = match (authorities[i], pins[i]) {
+                (Some(_), Some(_)) => bail!("a VNC server is known by --vnc-ca or by --vnc-pin, not by both"),
+                (Some(file), None) => VncTrust::Authorities(authorities_in(Path::new(file))?),
+                (None, Some(pin)) => VncTrust::Pinned(pin.parse()?),
+                (None, None) => VncTrust::Known(folder.known_vnc_servers()?),
+            };
+            Ok(DesktopConfig {
+                name: place.name.clone(),
+                vnc_password: vnc_password(passwords[i].map(PathBuf::from).as_ref())?,
+                vnc_login: login,
+                vnc_trust: trust,
+                ..DesktopConfig::at(place.vnc.clone())
+            })
         };
-        let own = |name: &DesktopLabel| {
-            self.vnc_password_file.iter().filter_map(|text| of(text)).find(|(n, _)| n == name.as_str())
-        };
-        let common: Vec<_> = self.vnc_password_file.iter().filter(|text| of(text).is_none()).collect();
-        ensure!(
-            common.len() <= 1,
-            "write --vnc-password-file NAME=FILE for desktops with passwords of their own"
-        );
-        let common = common.first().map(PathBuf::from);
-        let desktop = |place: &DesktopPlace| {
-            let file = place.name.as_ref().and_then(own).map(|(_, file)| file).or_else(|| common.clone());
-            let vnc_password = vnc_password(file.as_ref())?;
-            Ok(DesktopConfig { name: place.name.clone(), vnc: place.vnc.clone(), vnc_password })
-        };
-        self.vnc.iter().map(desktop).collect()
+        self.vnc.iter().enumerate().map(desktop).collect()
     }
+
+    /// For each desktop what an option says of it: that with its name before, or else that without a name.
+    fn of_each<'a>(&self, all: &'a [String], form: &str) -> anyhow::Result<Vec<Option<&'a str>>> {
+        let names: Vec<&str> =
+            self.vnc.iter().filter_map(|place| place.name.as_ref().map(DesktopLabel::as_str)).collect();
+        // A name of a file may have the sign in it, too.
+        let named = |text: &'a str| text.split_once('=').filter(|(name, _)| names.contains(name));
+        let mut common = all.iter().map(String::as_str).filter(|text| named(text).is_none());
+        let rest = common.next();
+        ensure!(common.next().is_none(), "write {form} for desktops with one of their own");
+        let of = |place: &DesktopPlace| {
+            let name = place.name.as_ref().map(DesktopLabel::as_str);
+            let own = all.iter().filter_map(|text| named(text)).find(|(n, _)| Some(*n) == name);
+            own.map(|(_, value)| value).or(rest)
+        };
+        Ok(self.vnc.iter().map(of).collect())
+    }
+}
+
+fn authorities_in(file: &Path) -> anyhow::Result<Trust> {
+    let pem = std::fs::read_to_string(file).with_context(|| format!("{} cannot be read", named(file)))?;
+    Trust::roots(&pem).with_context(|| format!("{} cannot be used", named(file)))
 }
 
 /// Where other commands of this user read about the server.
@@ -152,7 +188,7 @@ fn board(folder: &GatewayFolder) -> anyhow::Result<Option<NoticeBoard>> {
 pub(super) async fn serve(args: &ServeArgs) -> anyhow::Result<()> {
     let folder = GatewayFolder::standard()?;
     let identity = folder.server_identity()?;
-    let desktops = args.desktops()?;
+    let desktops = args.desktops(&folder)?;
     let names: Vec<_> = desktops.iter().filter_map(|desktop| desktop.name.clone()).collect();
     let pages = args.pages.prepare(&folder, args.listen, &identity).await?;
     let authorized = match &args.authorized {
@@ -286,10 +322,15 @@ mod tests {
         args: ServeArgs,
     }
 
+    fn configured(line: &Line) -> anyhow::Result<Vec<DesktopConfig>> {
+        let folder = tempfile::tempdir()?;
+        line.args.desktops(&GatewayFolder::at(folder.path()))
+    }
+
     fn desktops(words: &[&str]) -> Result<Vec<String>, String> {
         let line = Line::try_parse_from([&["serve"], words].concat()).map_err(|error| error.to_string())?;
         let told = |d: DesktopConfig| format!("{:?} {} {}", d.name, d.vnc, d.vnc_password.is_some());
-        Ok(line.args.desktops().map_err(|error| error.to_string())?.into_iter().map(told).collect())
+        Ok(configured(&line).map_err(|error| error.to_string())?.into_iter().map(told).collect())
     }
 
     #[test]
@@ -319,5 +360,38 @@ mod tests {
         assert_eq!(with(&[option, &play_file]).unwrap(), [format!("{work} false"), format!("{play} true")]);
         assert_eq!(with(&[option, &file]).unwrap(), [format!("{work} true"), format!("{play} true")]);
         assert!(with(&[option, &file, option, &file]).unwrap_err().contains("NAME=FILE"));
+    }
+    #[test]
+    fn each_vnc_server_is_trusted_in_its_own_way() {
+        let trust = |words: &[&str]| -> Result<Vec<String>, String> {
+            let words = [&["serve", "--vnc", "work=h:1", "--vnc", "play=h:2"], words].concat();
+            let line = Line::try_parse_from(words).map_err(|error| error.to_string())?;
+            let told = |d: DesktopConfig| match d.vnc_trust {
+                VncTrust::Pinned(pin) => pin.to_string(),
+                VncTrust::Known(_) => "known".to_owned(),
+                VncTrust::Authorities(_) => "authorities".to_owned(),
+                VncTrust::Unencrypted => "none".to_owned(),
+            };
+            Ok(configured(&line).map_err(|error| error.to_string())?.into_iter().map(told).collect())
+        };
+        let pin = format!("sha256:{}", "7".repeat(64));
+        let of_play = format!("play={pin}");
+        assert_eq!(trust(&[]).unwrap(), ["known", "known"]);
+        assert_eq!(trust(&["--vnc-pin", &of_play]).unwrap(), ["known", &pin]);
+        assert_eq!(trust(&["--vnc-pin", &pin]).unwrap(), [&pin[..], &pin]);
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("ca.pem").display().to_string();
+        let identity = quickset::Identity::self_signed(["h"]).unwrap();
+        std::fs::write(&file, identity.certificate_pem()).unwrap();
+        assert_eq!(trust(&["--vnc-ca", &file]).unwrap(), ["authorities", "authorities"]);
+        for (words, told) in [
+            (&["--vnc-pin", "sha256:7"][..], "64 hexadecimal digits"),
+            (&["--vnc-ca", "/nowhere/ca.pem"], "/nowhere/ca.pem cannot be read"),
+            (&["--vnc-ca", &file, "--vnc-pin", &pin], "not by both"),
+            (&["--vnc-login-file", "/nowhere/login"], "/nowhere/login"),
+        ] {
+            let said = trust(words).unwrap_err();
+            assert!(said.contains(told), "{words:?}: {said}");
+        }
     }
 }

@@ -3,13 +3,15 @@
 
 use std::sync::Arc;
 
-use quickset_rfb::VncPassword;
+use quickset_rfb::{PlainLogin, VncPassword};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
 use super::stage::ServerScreen;
 use super::visits::VisitBook;
-use super::vnc::{Vnc, VncCommand, VncError};
+use super::vnc::{Vnc, VncCommand, VncServer};
+use super::vnc_error::VncError;
+use super::vnc_tls::VncTrust;
 use crate::trust::{Denial, DesktopLabel, DeviceRights};
 
 /// A desktop that a server shows.
@@ -21,12 +23,22 @@ pub struct DesktopConfig {
     pub vnc: String,
     /// For VncAuth.
     pub vnc_password: Option<VncPassword>,
+    /// A user of it, for VeNCrypt with X509Plain.
+    pub vnc_login: Option<PlainLogin>,
+    /// Whether to encrypt, and who the VNC server has to be then.
+    pub vnc_trust: VncTrust,
 }
 
 impl DesktopConfig {
-    /// The one desktop of a server, without a password.
+    /// The one desktop of a server, without a password or encryption.
     pub fn at(vnc: impl Into<String>) -> Self {
-        Self { name: None, vnc: vnc.into(), vnc_password: None }
+        Self {
+            name: None,
+            vnc: vnc.into(),
+            vnc_password: None,
+            vnc_login: None,
+            vnc_trust: VncTrust::Unencrypted,
+        }
     }
 }
 
@@ -54,7 +66,13 @@ impl DesktopConfig {
         let stage = ServerScreen::new(quickset_rfb::Limits::default().framebuffer_bytes);
         let (commands, incoming) = mpsc::channel(COMMANDS);
         let (tell_gone, gone) = watch::channel(None);
-        let vnc = Vnc::new(self.vnc, self.vnc_password, incoming, stage.clone());
+        let server = VncServer {
+            target: self.vnc,
+            password: self.vnc_password,
+            login: self.vnc_login,
+            trust: self.vnc_trust,
+        };
+        let vnc = Vnc::new(server, incoming, stage.clone());
         let keeper = DesktopKeeper { name: self.name.clone(), vnc, gone: tell_gone };
         (ServedDesktop { name: self.name, stage, commands, visits: VisitBook::default(), gone }, keeper)
     }

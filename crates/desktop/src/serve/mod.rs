@@ -25,6 +25,8 @@ mod tcp_door;
 mod tcp_screen;
 mod visits;
 mod vnc;
+mod vnc_error;
+mod vnc_tls;
 
 use std::io;
 use std::net::SocketAddr;
@@ -42,7 +44,8 @@ pub use census::{ClientTotals, ServeStats};
 pub use desktops::DesktopConfig;
 pub use pages::{HTTP_1, PAGE_FIELDS, PageConfig, PageFile, SESSION_PATH};
 pub use tcp_door::{BrowserStream, PageBytes, PageStream, TcpBrowsers};
-pub use vnc::VncError;
+pub use vnc_error::VncError;
+pub use vnc_tls::VncTrust;
 
 use crate::link::{LinkConfig, PeerLink};
 use crate::message::{ALPN, Permissions, ScreenOrder, code};

@@ -6,14 +6,16 @@ use bytes::Buf as _;
 use quickset::Race;
 use quickset_rfb::{
     Client, ClientConfig, ClientEvent, ClipboardCaps, Error, ExtendedClipboard as Extended, Formats,
-    RfbExtension, RfbRefusal, Screen, SecurityType, VncPassword,
+    PlainLogin, RfbExtension, RfbRefusal, Screen, VencryptWish, VncPassword,
 };
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::sync::mpsc;
-use tokio::time::{Instant, sleep, sleep_until, timeout};
+use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
 
 use super::stage::ServerScreen;
+use super::vnc_error::VncError;
+use super::vnc_tls::VncTrust;
 use crate::backoff::Backoff;
 use crate::clip::ClipboardWay;
 use crate::local;
@@ -35,100 +37,29 @@ pub(crate) enum VncCommand {
     Wish { client: u64, width: u16, height: u16, screens: Vec<Screen> },
 }
 
+/// A VNC server, and what to show it.
+#[derive(Clone, Debug)]
+pub(crate) struct VncServer {
+    /// HOST:PORT.
+    pub(crate) target: String,
+    pub(crate) password: Option<VncPassword>,
+    pub(crate) login: Option<PlainLogin>,
+    pub(crate) trust: VncTrust,
+}
+
 /// The connection to the VNC server, made anew whenever it ends.
 #[derive(Debug)]
 pub(crate) struct Vnc {
-    target: String,
-    password: Option<VncPassword>,
+    server: VncServer,
     commands: mpsc::Receiver<VncCommand>,
     stage: ServerScreen,
     /// How long it may take for its first word, and for the handshake.
     patience: (Duration, Duration),
 }
 
-/// Why there is no VNC server.
-#[derive(Debug, thiserror::Error)]
-pub enum VncError {
-    /// It cannot be reached, or the connection failed.
-    #[error("the VNC server {target} cannot be reached: {error}")]
-    Io {
-        /// Its address.
-        target: String,
-        /// Why.
-        error: io::Error,
-    },
-    /// It has hung up.
-    #[error("the VNC server {target} has closed the connection")]
-    Gone {
-        /// Its address.
-        target: String,
-    },
-    /// It takes connections and says nothing.
-    #[error("{target} does not greet; is it a VNC server?")]
-    Silent {
-        /// Its address.
-        target: String,
-    },
-    /// It has begun the handshake and does not go on.
-    #[error(
-        "the VNC server {target} does not go on with the handshake; does somebody have to let us in there?"
-    )]
-    Stuck {
-        /// Its address.
-        target: String,
-    },
-    /// It wants a password, and we have none.
-    #[error("the VNC server {target} wants a password; give it with --vnc-password-file")]
-    Password {
-        /// Its address.
-        target: String,
-    },
-    /// It refuses, or does not speak RFB as it should.
-    #[error("the VNC server {target}: {error}")]
-    Rfb {
-        /// Its address.
-        target: String,
-        /// What it did.
-        error: Error,
-    },
-}
-
-impl VncError {
-    /// Trying again would have the same result, or lock the account.
-    pub fn is_final(&self) -> bool {
-        match self {
-            Self::Password { .. } => true,
-            Self::Rfb { error, .. } => matches!(error, Error::Authentication(_) | Error::NoSecurity { .. }),
-            Self::Io { .. } | Self::Gone { .. } | Self::Silent { .. } | Self::Stuck { .. } => false,
-        }
-    }
-
-    /// What will most likely be so the next time, too, for who waits.
-    fn lasting(&self) -> Option<String> {
-        match self {
-            Self::Rfb { error, .. } => Some(error.to_string()),
-            _ => None,
-        }
-    }
-
-    fn rfb(target: String, error: Error) -> Self {
-        match error {
-            Error::NoSecurity { offered, password: false } if offered.contains(&SecurityType::VncAuth) => {
-                Self::Password { target }
-            }
-            error => Self::Rfb { target, error },
-        }
-    }
-}
-
 impl Vnc {
-    pub(crate) fn new(
-        target: String,
-        password: Option<VncPassword>,
-        commands: mpsc::Receiver<VncCommand>,
-        stage: ServerScreen,
-    ) -> Self {
-        Self { target, password, commands, stage, patience: (GREETING, HANDSHAKE) }
+    pub(crate) fn new(server: VncServer, commands: mpsc::Receiver<VncCommand>, stage: ServerScreen) -> Self {
+        Self { server, commands, stage, patience: (GREETING, HANDSHAKE) }
     }
 
     /// Keeps up the connection until there is no sense in it.
@@ -136,7 +67,14 @@ impl Vnc {
         let mut backoff = Backoff::new(Duration::from_millis(250), Duration::from_secs(8));
         loop {
             let mut began = None;
-            let error = self.session(&mut began).await;
+            let mut error = self.session(&mut began, false).await;
+            if error.goes_without() {
+                let target = &self.server.target;
+                tracing::warn!(
+                    "the VNC server {target} is not encrypted: anybody in between can read along; {error}"
+                );
+                error = self.session(&mut began, true).await;
+            }
             backoff.worked(began.map(|began: Instant| began.elapsed()).unwrap_or_default());
             self.stage.lost(error.lasting());
             if error.is_final() {
@@ -158,44 +96,101 @@ impl Vnc {
         }
     }
 
-    /// Until it ends; `began` is when the handshake was over.
-    async fn session(&mut self, began: &mut Option<Instant>) -> VncError {
-        let target = self.target.clone();
+    /// Until it ends; `began` is when the handshake was over. Unencrypted if it must be, when `clear`.
+    async fn session(&mut self, began: &mut Option<Instant>, clear: bool) -> VncError {
+        let VncServer { target, password, login, trust } = &self.server;
         let io_error = |error| VncError::Io { target: target.clone(), error };
-        let connect = async {
-            let addresses = place::look_up(&target, None).await?;
-            let race = Race::new(&addresses, TcpStream::connect::<SocketAddr>);
-            // Who refuses tells no less than who is silent.
-            race.first(|_| 0).await.map_err(|error| error.unwrap_or_else(|| io::ErrorKind::NotFound.into()))
+        let mut socket = match connect(target).await {
+            Ok(socket) => socket,
+            Err(error) => return io_error(error),
         };
-        let mut socket = match timeout(CONNECT, connect).await {
-            Ok(Ok(socket)) => socket,
-            Ok(Err(error)) => return io_error(error),
-            Err(_) => return io_error(io::ErrorKind::TimedOut.into()),
+        let address = match socket.peer_addr() {
+            Ok(address) => address.ip(),
+            Err(error) => return io_error(error),
         };
-        if let Err(error) = local::prepare(&socket) {
-            return io_error(error);
+        let vencrypt = match trust.wish(target, address) {
+            Ok(VencryptWish::First) if clear => VencryptWish::Last,
+            Ok(wish) => wish,
+            Err(error) => return error.into(),
+        };
+        let (password, login) = (password.clone(), login.clone());
+        let config = ClientConfig { password, login, vencrypt, ..ClientConfig::default() };
+        let mut visit = VncVisit {
+            session: VncSession {
+                rfb: Client::new(config),
+                stage: &self.stage,
+                clip: VncClipboard::default(),
+                continuous: false,
+                asked: None,
+                tls: false,
+            },
+            server: &self.server,
+            commands: &mut self.commands,
+            patience: self.patience,
+            start: Instant::now(),
+            heard: false,
+            began,
+        };
+        let Err(error) = async {
+            visit.talk(&mut socket).await?;
+            let shake_hands = timeout_at(visit.start + visit.patience.1, trust.shake_hands(target, socket));
+            let stuck = |_| VncError::Stuck { target: target.clone() };
+            let mut stream = shake_hands.await.map_err(stuck)??;
+            // TLS begins once.
+            let begun = visit.session.rfb.tls_started();
+            begun.map_err(|_| VncError::Stuck { target: target.clone() })?;
+            visit.session.tls = false;
+            visit.talk(&mut stream).await?;
+            Err::<std::convert::Infallible, _>(VncError::Stuck { target: target.clone() })
         }
-        let config = ClientConfig { password: self.password.clone(), ..ClientConfig::default() };
-        let mut session = VncSession {
-            rfb: Client::new(config),
-            stage: &self.stage,
-            clip: VncClipboard::default(),
-            continuous: false,
-            asked: None,
-        };
-        let (mut from, mut to) = socket.split();
+        .await;
+        error
+    }
+}
+
+/// The first of the server's addresses that answers.
+async fn connect(target: &str) -> io::Result<TcpStream> {
+    let connect = async {
+        let addresses = place::look_up(target, None).await?;
+        let race = Race::new(&addresses, TcpStream::connect::<SocketAddr>);
+        // Who refuses tells no less than who is silent.
+        race.first(|_| 0).await.map_err(|error| error.unwrap_or_else(|| io::ErrorKind::NotFound.into()))
+    };
+    let socket = timeout(CONNECT, connect).await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))?;
+    local::prepare(&socket)?;
+    Ok(socket)
+}
+
+/// A connection, and what goes by it.
+struct VncVisit<'a> {
+    session: VncSession<'a>,
+    server: &'a VncServer,
+    commands: &'a mut mpsc::Receiver<VncCommand>,
+    patience: (Duration, Duration),
+    start: Instant,
+    /// It has said something.
+    heard: bool,
+    began: &'a mut Option<Instant>,
+}
+
+impl VncVisit<'_> {
+    /// Until TLS is to begin, on this same connection.
+    ///
+    /// # Errors
+    /// Why it is over.
+    async fn talk<S: AsyncRead + AsyncWrite>(&mut self, stream: S) -> Result<(), VncError> {
+        let target = self.server.target.clone();
+        let io_error = |error| VncError::Io { target: target.clone(), error };
+        let (mut from, mut to) = tokio::io::split(stream);
         let mut input = vec![0; 256 << 10];
-        let (start, mut heard) = (Instant::now(), false);
         // What of the input is not taken in yet, and whether anything is.
         let (mut left, mut more) = (0..0, false);
+        // What TLS has taken, and may not have sent.
+        let mut held = false;
         loop {
             if more {
                 let mut rest = &input[left.clone()];
-                more = match session.feed(&mut rest) {
-                    Ok(more) => more,
-                    Err(error) => return VncError::rfb(target, error),
-                };
+                more = self.session.feed(&mut rest).map_err(|error| self.failed(error))?;
                 left.start = left.end - rest.len();
                 if more {
                     // Everybody else has a turn, whatever is ready here: the stage is got only while nobody
@@ -203,29 +198,52 @@ impl Vnc {
                     sleep(TURN).await;
                 }
             }
-            session.give();
-            let waiting = session.rfb.output().len();
-            if session.rfb.size().is_some() {
-                began.get_or_insert_with(Instant::now);
+            self.session.give();
+            let waiting = self.session.rfb.output().len();
+            if self.session.tls && waiting == 0 && !held {
+                return Ok(());
             }
-            let limit = if heard { self.patience.1 } else { self.patience.0 };
+            let settled = self.session.rfb.size().is_some();
+            if settled {
+                self.began.get_or_insert_with(Instant::now);
+            }
+            let limit = if self.heard { self.patience.1 } else { self.patience.0 };
             tokio::select! {
-                () = sleep_until(start + limit), if session.rfb.size().is_none() => {
-                    return if heard { VncError::Stuck { target } } else { VncError::Silent { target } };
+                () = sleep_until(self.start + limit), if !settled => {
+                    return Err(if self.heard { VncError::Stuck { target } } else { VncError::Silent { target } });
                 }
-                read = from.read(&mut input), if !more && waiting < MOST_ANSWERS => match read {
-                    Ok(0) => return VncError::Gone { target },
-                    Ok(n) => (heard, left, more) = (true, 0..n, true),
-                    Err(error) => return io_error(error),
-                },
+                read = from.read(&mut input), if !more && !self.session.tls && waiting < MOST_ANSWERS => {
+                    match read.map_err(io_error)? {
+                        0 => return Err(VncError::Gone { target }),
+                        n => (self.heard, left, more) = (true, 0..n, true),
+                    }
+                }
                 () = std::future::ready(()), if more => {}
-                written = async { to.write(session.rfb.output()).await }, if waiting > 0 => match written {
-                    Ok(n) => session.rfb.output().advance(n),
-                    Err(error) => return io_error(error),
-                },
-                Some(command) = self.commands.recv(), if waiting < MOST_WAITING => session.command(command),
+                sent = async {
+                    let output = self.session.rfb.output();
+                    if output.is_empty() { to.flush().await.map(|()| 0) } else { to.write(output).await }
+                }, if waiting > 0 || held => {
+                    self.session.rfb.output().advance(sent.map_err(io_error)?);
+                    held = waiting > 0;
+                }
+                Some(command) = self.commands.recv(), if waiting < MOST_WAITING => self.session.command(command),
             }
         }
+    }
+
+    fn failed(&self, error: Error) -> VncError {
+        let target = &self.server.target;
+        let reason = match (&self.server.trust, self.server.trust.known(target)) {
+            (VncTrust::Known(_), Ok(Some((known, path)))) => Some(format!(
+                "it was before, as line {} of {} says; remove that line if it is not to be any more",
+                known.line,
+                path.display()
+            )),
+            (VncTrust::Known(_) | VncTrust::Unencrypted, _) => None,
+            (VncTrust::Pinned(_), _) => Some("--vnc-pin names its key".to_owned()),
+            (VncTrust::Authorities(_), _) => Some("--vnc-ca names its authority".to_owned()),
+        };
+        VncError::rfb(target.clone(), error, reason)
     }
 }
 
@@ -237,6 +255,8 @@ struct VncSession<'a> {
     continuous: bool,
     /// The size for which updates were asked.
     asked: Option<(u16, u16)>,
+    /// TLS is to begin.
+    tls: bool,
 }
 
 /// The clipboards, as the VNC server sees them.
@@ -264,6 +284,8 @@ impl VncSession<'_> {
         while Instant::now() < until {
             let Some(event) = self.rfb.receive(input)? else { return Ok(false) };
             match event {
+                // What came behind it, if anything, is looked at here, too: nothing may.
+                ClientEvent::StartTls => self.tls = true,
                 ClientEvent::Pixels { rect, pixels } => self.stage.pixels(rect, pixels),
                 ClientEvent::Copy { rect, x, y } => self.stage.copy(rect, x, y),
                 ClientEvent::Ready(init) => {
@@ -480,7 +502,7 @@ mod tests {
         let (security, name, limits) = (Security::None, "test".into(), Limits::default());
         let config = ServerConfig { security, name, width: 8, height: 8, is_local: true, limits };
         let (rfb, clip) = (Client::new(ClientConfig::default()), VncClipboard::default());
-        let session = VncSession { rfb, stage, clip, continuous: false, asked: None };
+        let session = VncSession { rfb, stage, clip, continuous: false, asked: None, tls: false };
         (session, Server::new(config, &mut Rng::new(1)))
     }
 
@@ -535,11 +557,62 @@ mod tests {
                 let _ = socket.read_to_end(&mut heard).await;
             });
             let (_commands, incoming) = mpsc::channel(1);
-            let mut vnc = Vnc::new(target.clone(), None, incoming, ServerScreen::new(0));
+            let (password, login, trust) = (None, None, VncTrust::Unencrypted);
+            let server_at = VncServer { target: target.clone(), password, login, trust };
+            let mut vnc = Vnc::new(server_at, incoming, ServerScreen::new(0));
             vnc.patience = (Duration::from_millis(200), Duration::from_millis(400));
-            let error = timeout(Duration::from_secs(20), vnc.session(&mut None)).await.expect("it ends");
+            let error =
+                timeout(Duration::from_secs(20), vnc.session(&mut None, false)).await.expect("it ends");
             assert!(error.to_string().contains(told) && error.to_string().contains(&target), "{error}");
             assert!(!error.is_final(), "it may be one that starts");
+            timeout(Duration::from_secs(20), server).await.expect("it hangs up").unwrap();
+        }
+    }
+    #[tokio::test]
+    async fn vencrypt_that_ends_on_the_way() {
+        const SUBTYPES: &[u8] = &[0, 2, 0, 1, 0, 0, 1, 4, 1];
+        let to_tls = [b"RFB 003.008\n\x01\x13", SUBTYPES].concat();
+        let garbage = [&to_tls[..], b"\0\0\0\0"].concat();
+        let alert = &[21, 3, 3, 0, 2, 2, 70];
+        // What it says, what to the first word of TLS, whether it hangs up then, and what is told.
+        for (said, answer, leaves, told) in [
+            (&to_tls[..14], &[][..], true, "closed the connection"),
+            (&to_tls[..17], &[], true, "closed the connection"),
+            (&to_tls[..21], &[], true, "closed the connection"),
+            (&to_tls[..21], &[], false, "does not go on"),
+            (&garbage[..], &[], true, "goes on in clear"),
+            (&to_tls[..], &[], false, "does not go on"),
+            (&to_tls[..], &[], true, "TLS with"),
+            (&to_tls[..], b"HTTP/1.1 400 Bad Request\r\n", true, "TLS with"),
+            (&to_tls[..], alert, true, "TLS 1.3"),
+        ] {
+            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let target = listener.local_addr().unwrap().to_string();
+            let (said, answer) = (said.to_vec(), answer.to_vec());
+            let server = tokio::spawn(async move {
+                let (mut socket, _) = listener.accept().await.unwrap();
+                let _ = socket.write_all(&said).await;
+                if said.ends_with(SUBTYPES) {
+                    // Version, type, version, sub-type, and a record of a handshake.
+                    let mut hello = [0; 12 + 1 + 2 + 4 + 5];
+                    let _ = socket.read_exact(&mut hello).await;
+                    assert_eq!(&hello[12..21], [19, 0, 2, 0, 0, 1, 4, 22, 3]);
+                    let _ = socket.write_all(&answer).await;
+                }
+                if leaves {
+                    let _ = socket.shutdown().await;
+                }
+                let _ = socket.read_to_end(&mut Vec::new()).await;
+            });
+            let (_commands, incoming) = mpsc::channel(1);
+            let trust = VncTrust::Pinned(quickset::Fingerprint([7; 32]));
+            let at = VncServer { target: target.clone(), password: None, login: None, trust };
+            let mut vnc = Vnc::new(at, incoming, ServerScreen::new(0));
+            vnc.patience = (Duration::from_millis(200), Duration::from_millis(400));
+            let error =
+                timeout(Duration::from_secs(20), vnc.session(&mut None, false)).await.expect("it ends");
+            assert!(error.to_string().contains(told) && error.to_string().contains(&target), "{error}");
+            assert!(!error.is_final(), "{error}");
             timeout(Duration::from_secs(20), server).await.expect("it hangs up").unwrap();
         }
     }

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::SystemTime;
 
 use quickset::Identity;
+use quickset_rfb::PlainLogin;
 
 use super::{Authorized, Invitations, KnownServers, PageCertificates, ServerNotice};
 
@@ -96,6 +97,15 @@ impl GatewayFolder {
     pub fn known_servers(&self) -> Result<KnownServers, FileError> {
         self.make()?;
         Ok(KnownServers::at(self.0.join("known_servers")))
+    }
+
+    /// The VNC servers that were seen before by their certificates.
+    ///
+    /// # Errors
+    /// When the folder cannot be made.
+    pub fn known_vnc_servers(&self) -> Result<KnownServers, FileError> {
+        self.make()?;
+        Ok(KnownServers::at(self.0.join("known_vnc_servers")))
     }
 
     /// The clients that may come in.
@@ -205,6 +215,25 @@ pub fn read_secret(path: &Path) -> Result<String, FileError> {
             path: path.into(),
             line: Some(1),
             what: "write the password there".into(),
+        }),
+    }
+}
+
+/// The first two lines of a file that only its owner can read: a user's name at a VNC server, and the
+/// password.
+///
+/// # Errors
+/// See [`FileError`].
+pub fn read_login(path: &Path) -> Result<PlainLogin, FileError> {
+    let text = read(path, ClosedTo::Secret)?;
+    let text = text.ok_or_else(|| io_error("read", path, io::ErrorKind::NotFound.into()))?;
+    let mut lines = text.lines();
+    match (lines.next(), lines.next()) {
+        (Some(user), Some(password)) if !user.is_empty() => Ok(PlainLogin::new(user, password)),
+        _ => Err(FileError::Content {
+            path: path.into(),
+            line: None,
+            what: "write the user's name there, and the password in the second line".into(),
         }),
     }
 }

@@ -33,7 +33,7 @@ mod watch;
 
 pub use authorized::{Authorized, AuthorizedClient};
 pub use certificates::PageCertificates;
-pub use files::{FileError, GatewayFolder, check_secret, load_identity, read_secret};
+pub use files::{FileError, GatewayFolder, check_secret, load_identity, read_login, read_secret};
 pub use gate::{By, ClientGate, Denial, GateEntry, ProvenKey, SecretChallenge};
 pub use invitations::{Hash, Invitation, Invitations};
 pub use known::{Changed, Known, KnownServers, ServerVerdict};

@@ -127,6 +127,24 @@ fn passwords_come_from_closed_files() {
 }
 
 #[test]
+fn logins_have_two_lines() {
+    let scratch = Scratch::new();
+    let path = scratch.file("login", "joe\nsword fish\nthird line\n");
+    assert_eq!(read_login(&path).unwrap(), quickset_rfb::PlainLogin::new("joe", "sword fish"));
+    assert_eq!(
+        read_login(&scratch.file("open", "joe\n\n")).unwrap(),
+        quickset_rfb::PlainLogin::new("joe", ""),
+        "a user may have no password"
+    );
+    for text in ["", "joe", "\nsecret\n"] {
+        let error = read_login(&scratch.file("short", text)).unwrap_err().to_string();
+        assert!(error.contains("the password in the second line") && !error.contains("secret"), "{error}");
+    }
+    chmod(&path, 0o604);
+    assert!(read_login(&path).unwrap_err().to_string().contains("chmod 600"));
+}
+
+#[test]
 fn a_server_is_trusted_on_first_use_and_never_again_with_another_key() {
     let scratch = Scratch::new();
     let known = KnownServers::at(scratch.file("known", "# mine\nother:1 sha256:bad-but-a-comment # not\n"));

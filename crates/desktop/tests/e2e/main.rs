@@ -28,6 +28,7 @@ mod programs;
 #[cfg(target_os = "linux")]
 mod sound;
 mod texts;
+mod vencrypt;
 #[cfg(target_os = "linux")]
 mod walled;
 

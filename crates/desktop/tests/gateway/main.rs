@@ -22,6 +22,7 @@ mod sizes;
 mod sound;
 mod trust;
 mod users;
+mod vencrypt;
 mod visits;
 mod vnc;
 mod waits;

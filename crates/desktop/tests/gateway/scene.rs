@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use quickset_desktop::LinkConfig;
 use quickset_desktop::message::{Permissions, ScreenOrder};
-use quickset_desktop::serve::{DesktopConfig, PageConfig, ServeConfig, ServeError, ServeGateway, ServeStats};
+use quickset_desktop::serve::{
+    DesktopConfig, PageConfig, ServeConfig, ServeError, ServeGateway, ServeStats, VncTrust,
+};
 use quickset_desktop::sound::SoundCommand;
 use quickset_desktop::trust::{
     Authorized, ClientGate, DesktopLabel, DeviceRights, GatewayFolder, KnownServers, OneTimeToken,
@@ -57,6 +59,8 @@ pub(crate) struct Setting {
     pub(crate) listen: SocketAddr,
     pub(crate) name: Option<DesktopLabel>,
     pub(crate) vnc_password: Option<quickset_rfb::VncPassword>,
+    pub(crate) vnc_login: Option<quickset_rfb::PlainLogin>,
+    pub(crate) vnc_trust: VncTrust,
     /// Desktops besides the first.
     pub(crate) others: Vec<DesktopConfig>,
     pub(crate) max_viewers: usize,
@@ -73,6 +77,8 @@ impl Default for Setting {
             listen: "127.0.0.1:0".parse().unwrap(),
             name: None,
             vnc_password: None,
+            vnc_login: None,
+            vnc_trust: VncTrust::Unencrypted,
             others: Vec::new(),
             max_viewers: 16,
             pages: None,
@@ -114,8 +120,13 @@ impl Far {
         let (gate, token) =
             ClientGate::for_server(identity.fingerprint(), authorized.clone(), setting.password).unwrap();
         let gate = gate.with_invitations(folder.invitations().unwrap());
-        let desktop =
-            DesktopConfig { name: setting.name, vnc: vnc.to_string(), vnc_password: setting.vnc_password };
+        let desktop = DesktopConfig {
+            name: setting.name,
+            vnc_password: setting.vnc_password,
+            vnc_login: setting.vnc_login,
+            vnc_trust: setting.vnc_trust,
+            ..DesktopConfig::at(vnc.to_string())
+        };
         let serve = ServeGateway::start(ServeConfig {
             desktops: [desktop].into_iter().chain(setting.others).collect(),
             listen: setting.listen,

@@ -16,8 +16,8 @@ use self::handshake::ClientHandshake;
 use self::session::RfbClientSession;
 use crate::inlet::MessageInlet;
 use crate::{
-    Cursor, Encoding, Error, ExtendedClipboard, Fence, Leds, Limits, PixelFormat, Rect, Resize, RfbRefusal,
-    RfbVersion, VncPassword,
+    Cursor, Encoding, Error, ExtendedClipboard, Fence, Leds, Limits, PixelFormat, PlainLogin, Rect, Resize,
+    RfbRefusal, RfbVersion, VencryptWish, VncPassword,
 };
 
 /// How to talk to a server.
@@ -25,6 +25,11 @@ use crate::{
 pub struct ClientConfig {
     /// For VncAuth. With a password VncAuth is preferred, without one None is the only choice.
     pub password: Option<VncPassword>,
+    /// For VeNCrypt with a user's name and password, which then is preferred.
+    pub login: Option<PlainLogin>,
+    /// Whether to encrypt; with any other than [`VencryptWish::Never`] there may be a
+    /// [`ClientEvent::StartTls`].
+    pub vencrypt: VencryptWish,
     /// Leaves other viewers connected.
     pub shared: bool,
     /// What the server may use, best first. What we could not read is left out: Hextile, Tight, ZRLE, and
@@ -37,7 +42,7 @@ pub struct ClientConfig {
 }
 
 impl Default for ClientConfig {
-    /// Shared, no password, everything we know, and [`PixelFormat::XRGB`].
+    /// Shared, no password, no TLS, everything we know, and [`PixelFormat::XRGB`].
     fn default() -> Self {
         use Encoding as E;
         let encodings = vec![
@@ -54,7 +59,15 @@ impl Default for ClientConfig {
             E::ContinuousUpdates,
             E::ExtendedClipboard,
         ];
-        Self { password: None, shared: true, encodings, format: PixelFormat::XRGB, limits: Limits::default() }
+        Self {
+            password: None,
+            login: None,
+            vencrypt: VencryptWish::Never,
+            shared: true,
+            encodings,
+            format: PixelFormat::XRGB,
+            limits: Limits::default(),
+        }
     }
 }
 
@@ -65,8 +78,11 @@ impl Default for ClientConfig {
 /// 2. Send [`output`](Self::output), taking out what was sent. It grows by commands, and by at most as many
 ///    bytes as were received; to be safe from a server that never reads, stop reading from it while much is
 ///    waiting.
-/// 3. After [`ClientEvent::Ready`], ask for updates. Until then commands are refused.
-/// 4. After an error send what is waiting, if you like, and close.
+/// 3. At [`ClientEvent::StartTls`] the rest of the input has to be used up as ever, and the output sent. Then
+///    shake hands by TLS as its client, check whose certificate it is, call [`tls_started`](Self::tls_started),
+///    and go on with what is inside of TLS.
+/// 4. After [`ClientEvent::Ready`], ask for updates. Until then commands are refused.
+/// 5. After an error send what is waiting, if you like, and close.
 #[derive(Debug)]
 pub struct Client {
     config: ClientConfig,
@@ -85,6 +101,8 @@ enum ClientPhase {
 /// What a server says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ClientEvent<'a> {
+    /// The server begins with TLS: contract, 3.
+    StartTls,
     /// The handshake is over; pixel format and encodings are set.
     Ready(ServerInit),
     /// Rows of a rectangle: one of the server's comes in one or several such parts, from top to bottom, as
@@ -210,6 +228,20 @@ impl Client {
     /// Bytes for the server. Take out what was sent.
     pub fn output(&mut self) -> &mut BytesMut {
         &mut self.out
+    }
+
+    /// TLS has begun, with whomever it should be: what is received from now on was inside, and so has to be
+    /// what is sent.
+    ///
+    /// # Errors
+    /// [`RfbRefusal::NotReady`] unless [`ClientEvent::StartTls`] came last.
+    pub fn tls_started(&mut self) -> Result<(), RfbRefusal> {
+        match &mut self.phase {
+            ClientPhase::Handshake(handshake) if self.error.is_none() => {
+                handshake.tls_started(&self.config, &mut self.out)
+            }
+            _ => Err(RfbRefusal::NotReady),
+        }
     }
 
     /// The framebuffer's columns and rows; `None` before [`ClientEvent::Ready`].

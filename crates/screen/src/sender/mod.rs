@@ -240,7 +240,8 @@ impl ScreenSender {
             | ClientEvent::Fence(_)
             | ClientEvent::ContinuousUpdatesEnded
             | ClientEvent::Supports(_)
-            | ClientEvent::Colours { .. } => None,
+            | ClientEvent::Colours { .. }
+            | ClientEvent::StartTls => None,
         })
     }
 
