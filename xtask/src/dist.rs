@@ -1,9 +1,18 @@
-//! `cargo xtask dist`: the command as it is handed out, without what only a debugger reads, and that beside
-//! it; in a package for Debian; and as a program that needs no library of the system.
+//! `cargo xtask dist`: what is handed out: the command in packages for Debian, for RPM and without any library
+//! of the system, an image for containers, packages for Python and for pages, recipes of other systems, what
+//! all of it is made of, and sums.
 
 mod alone;
 mod check;
 mod deb;
+mod image;
+mod npm;
+mod recipes;
+mod rpm;
+mod source;
+mod sums;
+mod tree;
+mod wheels;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -11,7 +20,8 @@ use std::process::Command;
 use anyhow::{Context as _, Result, bail};
 
 use crate::needs::{Needed, Sign};
-use crate::run::{cargo, run};
+use crate::places::{PlaceNames, target_folder};
+use crate::run::{StepOutcome, cargo, output, root, run};
 
 pub(crate) fn command(args: &[String]) -> Result<()> {
     let (profile, rest) = match args {
@@ -20,24 +30,124 @@ pub(crate) fn command(args: &[String]) -> Result<()> {
     };
     match rest.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["program"] => handed(profile, None).map(drop),
-        [] | ["deb"] => deb::package(&handed(profile, None)?, 1).map(drop),
-        ["static"] => alone::command(profile),
-        ["all"] => {
-            deb::package(&handed(profile, None)?, 1)?;
-            alone::command(profile)
-        }
         ["check"] => check::check(profile),
-        _ => bail!(
-            "{rest:?} is not understood; usage: cargo xtask dist [--profile NAME] [program | deb | static | all | check]"
-        ),
+        [] => make(profile, &["deb"]),
+        ["all"] => make(profile, &PARTS.iter().map(|part| part.name).collect::<Vec<_>>()),
+        ref names => make(profile, names),
     }
+}
+
+/// One thing that is handed out.
+struct DistPart {
+    name: &'static str,
+    /// Makes it in [`release`], of the profile that is named, and tries it.
+    make: fn(&str) -> Result<StepOutcome>,
+}
+
+/// In the order in which they are made: the sums are of all others.
+const PARTS: &[DistPart] = &[
+    DistPart { name: "deb", make: deb::part },
+    DistPart { name: "static", make: alone::part },
+    DistPart { name: "rpm", make: rpm::part },
+    DistPart { name: "image", make: image::part },
+    DistPart { name: "wheels", make: wheels::part },
+    DistPart { name: "npm", make: npm::part },
+    DistPart { name: "source", make: source::part },
+    DistPart { name: "crates", make: source::crates },
+    DistPart { name: "brew", make: recipes::brew },
+    DistPart { name: "winget", make: recipes::winget },
+    DistPart { name: "sbom", make: sums::bill },
+    DistPart { name: "sums", make: sums::sums },
+];
+
+/// Makes these parts. One that fails leaves the others be; at the end each has a line.
+fn make(profile: &str, names: &[&str]) -> Result<()> {
+    let known = || PARTS.iter().map(|part| part.name).collect::<Vec<_>>().join(", ");
+    if let Some(unknown) = names.iter().find(|name| PARTS.iter().all(|part| part.name != **name)) {
+        bail!(
+            "{unknown:?} is not understood; usage: cargo xtask dist [--profile NAME] [PART… | all | program | check], \
+             with the parts {}",
+            known()
+        );
+    }
+    std::fs::create_dir_all(release())?;
+    let (mut rows, mut failed) = (Vec::new(), Vec::new());
+    for part in PARTS.iter().filter(|part| names.contains(&part.name)) {
+        println!("\n=== {}", part.name);
+        let row = match (part.make)(profile) {
+            Ok(StepOutcome::Done) => "made".to_owned(),
+            Ok(StepOutcome::Skipped(reason)) => format!("SKIPPED, {reason}"),
+            Err(error) => {
+                failed.push(part.name);
+                format!("FAILED, {error:#}")
+            }
+        };
+        rows.push(format!("{:<10} {row}", part.name));
+    }
+    println!("\n{}\nin {}", rows.join("\n"), release().display());
+    if failed.is_empty() { Ok(()) } else { bail!("failed: {}", failed.join(", ")) }
+}
+
+/// The folder of what others get.
+fn release() -> PathBuf {
+    work().join("release")
+}
+
+/// Where packages are put together.
+fn work() -> PathBuf {
+    root().join("target/dist")
+}
+
+/// A folder that is there, and empty.
+fn emptied(folder: &Path) -> Result<()> {
+    if folder.exists() {
+        std::fs::remove_dir_all(folder)
+            .with_context(|| format!("{} of before cannot be removed", folder.display()))?;
+    }
+    std::fs::create_dir_all(folder).with_context(|| format!("{} cannot be made", folder.display()))
+}
+
+/// The time of the commit, in seconds since 1970: what is made of a commit is of its time, so that it is the
+/// same each time. The environment may name another, as everywhere (reproducible-builds.org).
+fn epoch() -> Result<String> {
+    if let Ok(time) = std::env::var("SOURCE_DATE_EPOCH") {
+        anyhow::ensure!(
+            time.parse::<u32>().is_ok(),
+            "SOURCE_DATE_EPOCH is a number of seconds, and not {time:?}"
+        );
+        return Ok(time);
+    }
+    Ok(output(Command::new("git").args(["log", "-1", "--format=%ct"]))?.trim().to_owned())
+}
+
+/// Packs the folder `name` of `place` into `to`, the same each time: in the order of names, of the time of the
+/// commit, and root's.
+fn archive(place: &Path, name: &str, to: &Path) -> Result<()> {
+    let time = format!("--mtime=@{}", epoch()?);
+    let same =
+        ["--format=gnu", "--sort=name", "--owner=0", "--group=0", "--numeric-owner", "--mode=go=rX,u+rw"];
+    run(Command::new("tar")
+        // On one thread: on several, blocks would be cut by their number.
+        .env("XZ_OPT", "-9 --threads=1")
+        .args(same)
+        .args([time.as_str(), "--auto-compress", "--create", "--file"])
+        .arg(to)
+        .arg("--directory")
+        .args([place.as_os_str(), name.as_ref()]))?;
+    tell_size(to)
 }
 
 /// Builds the program and returns the folder of what is handed out.
 fn handed(profile: &str, triple: Option<&str>) -> Result<PathBuf> {
     let mut build = cargo();
     build.args(["build", "--locked", "--package", "quickset-cli", "--profile", profile]);
-    let mut folder = PathBuf::from(std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into()));
+    let mut folder = target_folder();
+    if profile != "dev" {
+        // What others get has no paths of this machine. A build to try things keeps what tests have built.
+        let places = PlaceNames::of_this_machine()?.with_target(&folder);
+        build.env("RUSTFLAGS", places.of_rust()).env("SOURCE_DATE_EPOCH", epoch()?);
+        build.env("CFLAGS", places.of_c()).env("CXXFLAGS", places.of_c());
+    }
     if let Some(triple) = triple {
         build.args(["--target", triple]);
         folder.push(triple);
@@ -76,3 +186,14 @@ const NEEDS: &[Needed] = &[
     Needed { sign: Sign::Program("dpkg-shlibdeps"), package: "dpkg-dev", why: "dist: on what it depends" },
     Needed { sign: Sign::Program("objcopy"), package: "binutils", why: "dist: what debuggers read" },
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unknown_part_is_named_with_those_that_there_are() {
+        let error = command(&["dbe".into()]).expect_err("no such part").to_string();
+        assert!(error.contains("\"dbe\"") && error.contains("deb") && error.contains("rpm"), "{error}");
+    }
+}

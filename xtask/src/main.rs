@@ -35,6 +35,7 @@ mod mutate;
 mod needs;
 mod pages;
 mod picture;
+mod places;
 mod platforms;
 mod players;
 mod python;

@@ -11,7 +11,7 @@ use std::process::Command;
 use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
 
-use super::{deb, handed};
+use super::{deb, handed, work};
 use crate::bare;
 use crate::needs::{self, Needed, is_root};
 use crate::run::{cargo, on_path, output, root, run};
@@ -21,9 +21,10 @@ pub(super) fn check(profile: &str) -> Result<()> {
     ensure!(is_root(), "only root can make a system below target/dist: try it with sudo");
     needs::ensure(NEEDS)?;
     let (handed, newcomer) = (handed(profile, None)?, newcomer()?);
-    let [first, second] = [deb::package(&handed, 1)?, deb::package(&handed, 2)?];
+    let [first, second] = [1, 2].map(|revision| deb::package(&handed, revision, &work()));
+    let [first, second] = [first?, second?];
     deb::lint(&first)?;
-    let work = root().join("target/dist");
+    let work = work();
     units(&work.join("tree"))?;
 
     let (base, system) = (work.join("base"), work.join("system"));
