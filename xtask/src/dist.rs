@@ -12,6 +12,7 @@ mod rpm;
 mod source;
 mod sums;
 mod tree;
+mod twice;
 mod wheels;
 
 use std::path::{Path, PathBuf};
@@ -24,24 +25,56 @@ use crate::places::{PlaceNames, target_folder};
 use crate::run::{StepOutcome, cargo, output, root, run};
 
 pub(crate) fn command(args: &[String]) -> Result<()> {
-    let (profile, rest) = match args {
-        [option, name, rest @ ..] if option == "--profile" => (name.as_str(), rest),
-        rest => ("dist", rest),
-    };
+    let (build, rest) = DistBuild::read(args)?;
     match rest.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        ["program"] => handed(profile, None).map(drop),
-        ["check"] => check::check(profile),
-        [] => make(profile, &["deb"]),
-        ["all"] => make(profile, &PARTS.iter().map(|part| part.name).collect::<Vec<_>>()),
-        ref names => make(profile, names),
+        ["program"] => handed(&build, None).map(drop),
+        ["check"] => check::check(&build),
+        ["twice", ref names @ ..] => twice::command(&build, names),
+        [] => make(&build, &["deb"]),
+        ["all"] => make(&build, &PARTS.iter().map(|part| part.name).collect::<Vec<_>>()),
+        ref names => make(&build, names),
+    }
+}
+
+/// Of which program packages are made.
+#[derive(Debug, PartialEq, Eq)]
+struct DistBuild {
+    /// The one that is built with this profile.
+    profile: String,
+    /// This one in its place, of which nothing is known: to try how packages are made of it.
+    program: Option<PathBuf>,
+}
+
+impl DistBuild {
+    /// By the options that begin the arguments, and what is left of these.
+    fn read(mut args: &[String]) -> Result<(Self, &[String])> {
+        let mut build = Self { profile: "dist".into(), program: None };
+        while let [option, rest @ ..] = args {
+            if !option.starts_with("--") {
+                break;
+            }
+            let [value, rest @ ..] = rest else { bail!("{option} needs a value behind it") };
+            match option.as_str() {
+                "--profile" => build.profile.clone_from(value),
+                "--binary" => build.program = Some(value.into()),
+                _ => bail!("{option} is not understood; there are --profile NAME and --binary FILE"),
+            }
+            args = rest;
+        }
+        Ok((build, args))
+    }
+
+    /// A build to try things keeps what tests have built; any other has no paths of this machine.
+    fn is_for_others(&self) -> bool {
+        self.profile != "dev"
     }
 }
 
 /// One thing that is handed out.
 struct DistPart {
     name: &'static str,
-    /// Makes it in [`release`], of the profile that is named, and tries it.
-    make: fn(&str) -> Result<StepOutcome>,
+    /// Makes it in [`release`], and tries it.
+    make: fn(&DistBuild) -> Result<StepOutcome>,
 }
 
 /// In the order in which they are made: the sums are of all others.
@@ -61,11 +94,11 @@ const PARTS: &[DistPart] = &[
 ];
 
 /// Makes these parts. One that fails leaves the others be; at the end each has a line.
-fn make(profile: &str, names: &[&str]) -> Result<()> {
+fn make(build: &DistBuild, names: &[&str]) -> Result<()> {
     let known = || PARTS.iter().map(|part| part.name).collect::<Vec<_>>().join(", ");
     if let Some(unknown) = names.iter().find(|name| PARTS.iter().all(|part| part.name != **name)) {
         bail!(
-            "{unknown:?} is not understood; usage: cargo xtask dist [--profile NAME] [PART… | all | program | check], \
+            "{unknown:?} is not understood; usage: cargo xtask dist [--profile NAME | --binary FILE] [PART… | all | program | check | twice [PART…]], \
              with the parts {}",
             known()
         );
@@ -74,7 +107,7 @@ fn make(profile: &str, names: &[&str]) -> Result<()> {
     let (mut rows, mut failed) = (Vec::new(), Vec::new());
     for part in PARTS.iter().filter(|part| names.contains(&part.name)) {
         println!("\n=== {}", part.name);
-        let row = match (part.make)(profile) {
+        let row = match (part.make)(build) {
             Ok(StepOutcome::Done) => "made".to_owned(),
             Ok(StepOutcome::Skipped(reason)) => format!("SKIPPED, {reason}"),
             Err(error) => {
@@ -138,21 +171,27 @@ fn archive(place: &Path, name: &str, to: &Path) -> Result<()> {
 }
 
 /// Builds the program and returns the folder of what is handed out.
-fn handed(profile: &str, triple: Option<&str>) -> Result<PathBuf> {
-    let mut build = cargo();
-    build.args(["build", "--locked", "--package", "quickset-cli", "--profile", profile]);
+fn handed(build: &DistBuild, triple: Option<&str>) -> Result<PathBuf> {
+    if let Some(program) = &build.program {
+        let handed = work().join("given");
+        emptied(&handed)?;
+        run(Command::new("install").args(["-m", "755"]).arg(program).arg(handed.join("quickset")))?;
+        return Ok(handed);
+    }
+    let profile = build.profile.as_str();
+    let mut command = cargo();
+    command.args(["build", "--locked", "--package", "quickset-cli", "--profile", profile]);
     let mut folder = target_folder();
-    if profile != "dev" {
-        // What others get has no paths of this machine. A build to try things keeps what tests have built.
+    if build.is_for_others() {
         let places = PlaceNames::of_this_machine()?.with_target(&folder);
-        build.env("RUSTFLAGS", places.of_rust()).env("SOURCE_DATE_EPOCH", epoch()?);
-        build.env("CFLAGS", places.of_c()).env("CXXFLAGS", places.of_c());
+        command.env("RUSTFLAGS", places.of_rust()).env("SOURCE_DATE_EPOCH", epoch()?);
+        command.env("CFLAGS", places.of_c()).env("CXXFLAGS", places.of_c());
     }
     if let Some(triple) = triple {
-        build.args(["--target", triple]);
+        command.args(["--target", triple]);
         folder.push(triple);
     }
-    run(&mut build)?;
+    run(&mut command)?;
     folder.push(if profile == "dev" { "debug" } else { profile });
     let (built, handed) = (folder.join("quickset"), folder.join("handed"));
     std::fs::create_dir_all(&handed)?;
@@ -190,6 +229,24 @@ const NEEDS: &[Needed] = &[
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn options_stand_before_the_parts() {
+        let words = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<_>>();
+        let args = words("--profile dev --binary /bin/true deb rpm");
+        let (build, rest) = DistBuild::read(&args).expect("both are known");
+        assert_eq!(build, DistBuild { profile: "dev".into(), program: Some("/bin/true".into()) });
+        assert_eq!(rest, ["deb", "rpm"]);
+        assert!(!build.is_for_others());
+        assert!(DistBuild::read(&[]).expect("all have a value").0.is_for_others());
+        for wrong in ["--profile", "--fast deb", "deb --binary"] {
+            let args = words(wrong);
+            let read = DistBuild::read(&args);
+            // What stands behind a part is a part, which is not known.
+            let refused = read.is_err() || command(&args).is_err();
+            assert!(refused, "{wrong}");
+        }
+    }
 
     #[test]
     fn an_unknown_part_is_named_with_those_that_there_are() {

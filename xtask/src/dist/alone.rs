@@ -8,15 +8,15 @@ use std::process::Command;
 use anyhow::{Result, ensure};
 
 use super::tree::{PackageTree, files_below};
-use super::{archive, emptied, handed, release, work};
+use super::{DistBuild, archive, emptied, handed, release, work};
 use crate::needs::{self, Needed, is_root};
 use crate::run::{StepOutcome, on_path, output, root, run};
 use crate::viewers::program;
 
 /// Builds the program that runs on any Linux of this processor, tries it, and puts it into an archive with
 /// what it says of itself.
-pub(super) fn part(profile: &str) -> Result<StepOutcome> {
-    let handed = match built(profile)? {
+pub(super) fn part(build: &DistBuild) -> Result<StepOutcome> {
+    let handed = match built(build)? {
         Ok(handed) => handed,
         Err(missing) => return Ok(StepOutcome::Skipped(missing)),
     };
@@ -40,7 +40,10 @@ pub(super) fn part(profile: &str) -> Result<StepOutcome> {
 }
 
 /// The folder with the program, or what is missing here to build it.
-pub(super) fn built(profile: &str) -> Result<Result<PathBuf, String>> {
+pub(super) fn built(build: &DistBuild) -> Result<Result<PathBuf, String>> {
+    if build.program.is_some() {
+        return handed(build, Some(MUSL)).map(Ok);
+    }
     let library = output(Command::new("rustc").args(["--print", "target-libdir", "--target", MUSL]))?;
     if !Path::new(library.trim()).is_dir() {
         return Ok(Err(format!("this Rust has nothing for {MUSL} (rustup target add {MUSL})")));
@@ -48,7 +51,7 @@ pub(super) fn built(profile: &str) -> Result<Result<PathBuf, String>> {
     if !on_path("musl-gcc") {
         return Ok(Err("there is no musl-gcc (Debian's package musl-tools)".into()));
     }
-    handed(profile, Some(MUSL)).map(Ok)
+    handed(build, Some(MUSL)).map(Ok)
 }
 
 /// The program in a root where there is what a package has brought, and nothing else.

@@ -9,18 +9,18 @@ use std::process::Command;
 use anyhow::{Context as _, Result, bail, ensure};
 
 use super::tree::PackageTree;
-use super::{NEEDS, epoch, handed, release, tell_size, work};
+use super::{DistBuild, NEEDS, epoch, handed, release, tell_size, work};
 use crate::needs;
 use crate::run::{StepOutcome, on_path, output, root, run};
 
 /// The package of the program that takes Debian's libraries.
-pub(super) fn part(profile: &str) -> Result<StepOutcome> {
+pub(super) fn part(build: &DistBuild) -> Result<StepOutcome> {
     if !on_path("dpkg-deb") {
         return Ok(StepOutcome::Skipped(
             "there is no dpkg-deb here, which only Debian and its likes have".into(),
         ));
     }
-    package(&handed(profile, None)?, 1, &release()).map(|_| StepOutcome::Done)
+    package(&handed(build, None)?, 1, &release()).map(|_| StepOutcome::Done)
 }
 
 /// Makes the package of what is in `handed`, as the `revision`th of this version, in the folder `to`, and

@@ -11,16 +11,16 @@ use serde_json::Value;
 
 use super::alone::{DistTrial, built};
 use super::tree::{PackageTree, files_below};
-use super::{archive, emptied, epoch, release, work};
+use super::{DistBuild, archive, emptied, epoch, release, work};
 use crate::needs::{self, Needed, is_root};
 use crate::run::{StepOutcome, output, run};
 use crate::viewers::program;
 
-pub(super) fn part(profile: &str) -> Result<StepOutcome> {
+pub(super) fn part(build: &DistBuild) -> Result<StepOutcome> {
     if !is_root() {
         return Ok(StepOutcome::Skipped("only root makes an image here: try it with sudo".into()));
     }
-    let handed = match built(profile)? {
+    let handed = match built(build)? {
         Ok(handed) => handed,
         Err(missing) => return Ok(StepOutcome::Skipped(missing)),
     };

@@ -8,11 +8,11 @@ use std::process::Command;
 use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
 
-use super::{emptied, epoch, release, tell_size, work};
+use super::{DistBuild, emptied, epoch, release, tell_size, work};
 use crate::run::{StepOutcome, output, root, run};
 use crate::web;
 
-pub(super) fn part(_profile: &str) -> Result<StepOutcome> {
+pub(super) fn part(_build: &DistBuild) -> Result<StepOutcome> {
     if let Some(missing) = web::missing()? {
         return Ok(StepOutcome::Skipped(missing));
     }

@@ -9,11 +9,11 @@ use std::process::Command;
 use anyhow::{Context as _, Result};
 
 use super::sums::sha256;
-use super::{release, source};
+use super::{DistBuild, release, source};
 use crate::run::{StepOutcome, on_path, output, run};
 
 /// The formula of Homebrew, which builds from the sources.
-pub(super) fn brew(_profile: &str) -> Result<StepOutcome> {
+pub(super) fn brew(_build: &DistBuild) -> Result<StepOutcome> {
     let archive = source::archive_of_commit()?;
     let commit = output(Command::new("git").args(["rev-parse", "--short=12", "HEAD"]))?;
     let formula = release().join("quickset.rb");
@@ -27,7 +27,7 @@ pub(super) fn brew(_profile: &str) -> Result<StepOutcome> {
 }
 
 /// The manifests of winget, where somebody has put a program for Windows beside the other parts.
-pub(super) fn winget(_profile: &str) -> Result<StepOutcome> {
+pub(super) fn winget(_build: &DistBuild) -> Result<StepOutcome> {
     let program = release().join(windows_archive(VERSION));
     if !program.is_file() {
         return Ok(StepOutcome::Skipped(format!(

@@ -12,14 +12,14 @@ use anyhow::{Context as _, Result, ensure};
 
 use super::alone::{DistTrial, built};
 use super::tree::{PackageTree, files_below};
-use super::{emptied, epoch, release, tell_size, work};
+use super::{DistBuild, emptied, epoch, release, tell_size, work};
 use crate::needs::{self, Needed};
 use crate::run::{StepOutcome, output, run};
 use crate::tools::cargo_with;
 use crate::viewers::program;
 
-pub(super) fn part(profile: &str) -> Result<StepOutcome> {
-    let handed = match built(profile)? {
+pub(super) fn part(build: &DistBuild) -> Result<StepOutcome> {
+    let handed = match built(build)? {
         Ok(handed) => handed,
         Err(missing) => return Ok(StepOutcome::Skipped(missing)),
     };

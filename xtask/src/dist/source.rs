@@ -8,10 +8,10 @@ use std::process::Command;
 use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
 
-use super::{emptied, release, tell_size, work};
+use super::{DistBuild, emptied, release, tell_size, work};
 use crate::run::{StepOutcome, cargo, output, root, run};
 
-pub(super) fn part(_profile: &str) -> Result<StepOutcome> {
+pub(super) fn part(_build: &DistBuild) -> Result<StepOutcome> {
     let archive = archive_of_commit()?;
     // It is whole: cargo finds all that belongs to the workspace in it, with the versions of the lock file.
     let place = work().join("source");
@@ -48,7 +48,7 @@ fn name() -> String {
 
 /// What a registry would get of each crate: the files, and what it asks of a manifest. They are built from
 /// nothing but that by `cargo xtask package`.
-pub(super) fn crates(_profile: &str) -> Result<StepOutcome> {
+pub(super) fn crates(_build: &DistBuild) -> Result<StepOutcome> {
     let metadata = output(cargo().args(["metadata", "--format-version=1", "--no-deps", "--locked"]))?;
     let metadata: Value = serde_json::from_str(&metadata).context("cargo writes JSON")?;
     let packages = metadata["packages"].as_array().context("cargo names packages")?;

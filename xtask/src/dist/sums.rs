@@ -11,12 +11,12 @@ use serde_json::Value;
 
 use super::alone::MUSL;
 use super::tree::files_below;
-use super::{epoch, release, tell_size};
+use super::{DistBuild, epoch, release, tell_size};
 use crate::run::{StepOutcome, output, root, run};
 use crate::tools::cargo_with;
 
 /// A list of all crates in the program for Linux, with versions, licences and sums (CycloneDX 1.5).
-pub(super) fn bill(_profile: &str) -> Result<StepOutcome> {
+pub(super) fn bill(_build: &DistBuild) -> Result<StepOutcome> {
     let file = format!("{BILL}.json");
     let made = run(cargo_with("cargo-cyclonedx", CYCLONEDX)?
         // Without it there would be the time of today and a number drawn by chance.
@@ -75,7 +75,7 @@ fn lists_the_lock(text: &str) -> Result<()> {
 }
 
 /// SHA-256 of all that lies in the folder of the release, checked as whoever downloads it does.
-pub(super) fn sums(_profile: &str) -> Result<StepOutcome> {
+pub(super) fn sums(_build: &DistBuild) -> Result<StepOutcome> {
     let release = release();
     let mut lines = String::new();
     for file in files_below(&release)?.iter().filter(|file| *file != SUMS) {

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use anyhow::{Context as _, Result, bail, ensure};
 
-use super::{emptied, epoch, release, tell_size, work};
+use super::{DistBuild, emptied, epoch, release, tell_size, work};
 use crate::places::PlaceNames;
 use crate::python;
 use crate::run::{StepOutcome, output, root, run};
@@ -26,7 +26,7 @@ const WHEELS: &[DistWheel] = &[
     DistWheel { name: "quickset", folder: "python-quic", extra: "", trial: echo },
 ];
 
-pub(super) fn part(profile: &str) -> Result<StepOutcome> {
+pub(super) fn part(build: &DistBuild) -> Result<StepOutcome> {
     if let Some(missing) = python::missing() {
         return Ok(StepOutcome::Skipped(missing));
     }
@@ -36,7 +36,7 @@ pub(super) fn part(profile: &str) -> Result<StepOutcome> {
     let made = tools.join("made");
     emptied(&made)?;
     for wheel in WHEELS {
-        let file = wheel.build(&bin, &made, profile)?;
+        let file = wheel.build(&bin, &made, build)?;
         run(Command::new(bin.join("twine")).args(["check", "--strict"]).arg(&file))?;
         look(&bin, &file)?;
         let place = CleanEnv::new(&tools.join(wheel.name), &format!("{}{}", file.display(), wheel.extra))?;
@@ -49,14 +49,14 @@ pub(super) fn part(profile: &str) -> Result<StepOutcome> {
 }
 
 impl DistWheel {
-    fn build(&self, bin: &Path, to: &Path, profile: &str) -> Result<PathBuf> {
+    fn build(&self, bin: &Path, to: &Path, how: &DistBuild) -> Result<PathBuf> {
         let target = root().join("target");
         let mut maturin = Command::new(bin.join("maturin"));
         maturin.args(["build", "--quiet", "--locked", "--manifest-path"]).arg(self.manifest());
         // It looks for a tool that makes a foreign library a part of the wheel, which ours needs none of.
         maturin.args(["--auditwheel", "check", "--interpreter"]).arg(bin.join("python")).arg("--out").arg(to);
         maturin.env("CARGO_TARGET_DIR", &target);
-        if profile != "dev" {
+        if how.is_for_others() {
             let places = PlaceNames::of_this_machine()?;
             maturin.arg("--release").env("RUSTFLAGS", places.of_rust()).env("SOURCE_DATE_EPOCH", epoch()?);
             maturin.env("CFLAGS", places.of_c()).env("CXXFLAGS", places.of_c());
@@ -149,6 +149,16 @@ fn echo(place: &CleanEnv) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn wheels_have_the_version_of_the_workspace() {
+        for wheel in WHEELS {
+            let manifest = std::fs::read_to_string(root().join(wheel.manifest())).unwrap();
+            // The first one is that of the package; those of others stand within braces.
+            let version = manifest.lines().find_map(|line| line.strip_prefix("version = "));
+            assert_eq!(version, Some(concat!("\"", env!("CARGO_PKG_VERSION"), "\"")), "{}", wheel.folder);
+        }
+    }
 
     #[test]
     fn the_time_stands_in_the_last_line() {
