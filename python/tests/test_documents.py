@@ -3,6 +3,7 @@
 import json
 import pathlib
 import re
+import sys
 
 import matplotlib
 import pytest
@@ -47,3 +48,27 @@ def test_notebooks_run(notebook, tmp_path, monkeypatch):
         # With repair it may be that nothing waits: one point, at zero.
         assert sum(len(line.get_xdata()) > 1 for line in lines) >= 2
     plt.close("all")
+
+
+def test_figure_9_is_drawn_by_a_command(tmp_path, monkeypatch, capsys):
+    from quickset_lab import figure9
+
+    monkeypatch.chdir(tmp_path)
+    assert figure9.main(["--seeds", "1", "--updates", "20", "--output", "small.png"]) == 0
+    assert (tmp_path / "small.png").read_bytes().startswith(b"\x89PNG")
+    printed = capsys.readouterr().out
+    # The published numbers beside ours, for each order, with repair and without.
+    assert "published:" in printed
+    assert len(re.findall(r"^blocking_ms (?:total|partial) (?:none|rs:105/100) p80 ", printed, re.MULTILINE)) == 4
+    assert figure9.main(["--seeds", "1", "--updates", "1", "--output", "nowhere/small.png"]) == 1
+    assert figure9.main(["--seeds", "0"]) == 1
+    assert "write 1 or more" in capsys.readouterr().err
+
+
+def test_figure_9_without_matplotlib_says_what_brings_it(tmp_path, monkeypatch, capsys):
+    from quickset_lab import figure9
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    assert figure9.main(["--seeds", "1", "--updates", "1"]) == 1
+    assert "pip install 'quickset-lab[plot]'" in capsys.readouterr().err

@@ -35,6 +35,7 @@ mod mutate;
 mod needs;
 mod pages;
 mod picture;
+mod places;
 mod platforms;
 mod players;
 mod python;
@@ -114,8 +115,8 @@ const COMMANDS: &[XtaskCommand] = &[
     },
     XtaskCommand {
         name: "dist",
-        arguments: "[--profile NAME] [program | deb | static | all | check]",
-        about: "build the command as it is handed out: the program, a Debian package (unless told), one without libraries; or try the package",
+        arguments: "[--profile NAME | --binary FILE] [PART… | all | program | check | twice [PART…]]",
+        about: "what is handed out: a Debian package (unless told), RPM, image, wheels, npm…; or try the Debian package; or build twice and compare",
         run: dist::command,
     },
     XtaskCommand {

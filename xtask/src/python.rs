@@ -237,12 +237,12 @@ fn checks(package: &PythonPackage, place: &VirtualEnv) -> Result<()> {
 }
 
 /// Why there is no Python to work with.
-fn missing() -> Option<String> {
+pub(crate) fn missing() -> Option<String> {
     interpreter(OLDEST).err().map(|error| error.to_string())
 }
 
 /// The first Python on the PATH that has venv and is of this version at least.
-fn interpreter(oldest: PythonVersion) -> Result<&'static str> {
+pub(crate) fn interpreter(oldest: PythonVersion) -> Result<&'static str> {
     let fits = |python: &str| {
         let venv = format!("import ensurepip, sys, venv; sys.exit(sys.version_info < {oldest:?})");
         let fits = Command::new(python).args(["-c", &venv]).stderr(Stdio::null()).status();
@@ -258,10 +258,10 @@ fn interpreter(oldest: PythonVersion) -> Result<&'static str> {
 }
 
 /// Major and minor.
-type PythonVersion = (u32, u32);
+pub(crate) type PythonVersion = (u32, u32);
 
 /// Of what is ours.
-const OLDEST: PythonVersion = (3, 11);
+pub(crate) const OLDEST: PythonVersion = (3, 11);
 const PYTHONS: &[&str] = &["python3", "python3.14", "python3.13", "python3.12"];
 
 /// The laboratory.

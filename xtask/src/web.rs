@@ -7,6 +7,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, Result, bail};
 
+use crate::places::PlaceNames;
 use crate::run::{StepOutcome, cargo, on_path, output, root, run};
 
 /// The files of the page, and where the bundler gets each from; the others are copied.
@@ -69,7 +70,7 @@ fn compiler() -> Result<String> {
 }
 
 /// What this machine lacks, and cannot be brought.
-fn missing() -> Result<Option<String>> {
+pub(crate) fn missing() -> Result<Option<String>> {
     for program in ["node", "npm"] {
         if !on_path(program) {
             return Ok(Some(format!("{program} is not here")));
@@ -88,41 +89,8 @@ fn missing() -> Result<Option<String>> {
 fn build(to: &Path) -> Result<()> {
     fs::create_dir_all(to).with_context(|| format!("cannot make {}", to.display()))?;
     let page = root().join("page");
-    let package = ["--package", "quickset-viewer", "--features", "wasm", "--locked"];
-    let kind = ["--target", TARGET, "--profile", "page", "--crate-type", "cdylib"];
-    // The places of sources are no part of what is built, or each machine would build something else.
-    let home = std::env::var("CARGO_HOME")
-        .unwrap_or_else(|_| std::env::var("HOME").map(|home| format!("{home}/.cargo")).unwrap_or_default());
-    let rust = output(Command::new("rustc").args(["--print", "sysroot"]))?;
-    let about = output(Command::new("rustc").arg("-vV"))?;
-    let commit = about.lines().find_map(|line| line.strip_prefix("commit-hash: ")).unwrap_or("unknown");
-    // Where the sources of the standard library are not there, the compiler calls them so; the last one that
-    // fits counts.
-    let library = (format!("{}/lib/rustlib/src/rust", rust.trim()), format!("/rustc/{commit}"));
-    let places = [
-        (root().display().to_string(), "/src".to_owned()),
-        (home, "/cargo".to_owned()),
-        (rust.trim().to_owned(), "/rust".to_owned()),
-        library,
-    ]
-    .map(|(place, name)| format!("--remap-path-prefix={place}={name}"))
-    .join(" ");
-    // Every browser that has WebTransport has them.
-    let flags = format!("{places} -Ctarget-feature=+simd128,+bulk-memory");
-    run(cargo().arg("rustc").args(package).args(kind).env("RUSTFLAGS", flags))?;
-    let module = root().join("target").join(TARGET).join("page/quickset_viewer.wasm");
-    run(Command::new(bindgen()?)
-        .args([
-            "--target",
-            "web",
-            "--out-name",
-            "viewer",
-            "--remove-name-section",
-            "--remove-producers-section",
-        ])
-        .arg("--out-dir")
-        .arg(page.join("src/viewer"))
-        .arg(module))?;
+    bindings("quickset-viewer", "viewer", &page.join("src/viewer"))?;
+    bindings("quickset-web", "fences", &page.join("fences/src"))?;
     if !page.join("node_modules/.package-lock.json").is_file() {
         run(Command::new("npm")
             .args(["ci", "--no-audit", "--no-fund", "--ignore-scripts"])
@@ -142,6 +110,40 @@ fn build(to: &Path) -> Result<()> {
     for (name, source) in COPIED {
         let (source, to) = (page.join(source), to.join(name));
         fs::copy(&source, &to).with_context(|| format!("cannot copy {}", source.display()))?;
+    }
+    Ok(())
+}
+
+/// Compiles a package of ours to WebAssembly, and writes it with what JavaScript calls it by into the folder `to`.
+fn bindings(package: &str, name: &str, to: &Path) -> Result<()> {
+    let package_words = ["--package", package, "--features", "wasm", "--locked"];
+    let kind = ["--target", TARGET, "--profile", "page", "--crate-type", "cdylib"];
+    // The places of sources are no part of what is built, or each machine would build something else.
+    let places = PlaceNames::of_this_machine()?.of_rust();
+    // Every browser that has WebTransport has them.
+    let flags = format!("{places} -Ctarget-feature=+simd128,+bulk-memory");
+    run(cargo().arg("rustc").args(package_words).args(kind).env("RUSTFLAGS", flags))?;
+    let module = format!("target/{TARGET}/page/{}.wasm", package.replace('-', "_"));
+    run(Command::new(bindgen()?)
+        .args(["--target", "web", "--out-name", name, "--remove-name-section", "--remove-producers-section"])
+        .arg("--out-dir")
+        .arg(to)
+        .arg(root().join(module)))
+}
+
+/// Builds the library of fenced messages for pages into the folder `to`: modules, types and WebAssembly.
+pub(crate) fn fences(to: &Path) -> Result<()> {
+    let page = root().join("page");
+    build(&root().join("target/page"))?;
+    run(Command::new("npm").args(["test", "--silent"]).current_dir(&page))?;
+    run(Command::new("node_modules/.bin/tsc")
+        .args(["--project", "fences", "--outDir"])
+        .arg(to)
+        .current_dir(&page))?;
+    // What tsc does not copy: it did not write them.
+    for name in ["fences.js", "fences.d.ts", "fences_bg.wasm"] {
+        let source = page.join("fences/src").join(name);
+        fs::copy(&source, to.join(name)).with_context(|| format!("cannot copy {}", source.display()))?;
     }
     Ok(())
 }
@@ -170,6 +172,6 @@ fn same(one: &Path, other: &Path) -> bool {
 }
 
 /// Where the page is kept, and the file there that says what compiled the module.
-const KEPT: &str = "crates/cli/page";
+pub(crate) const KEPT: &str = "crates/cli/page";
 const COMPILER: &str = "built-by";
 const TARGET: &str = "wasm32-unknown-unknown";

@@ -45,6 +45,9 @@ mod receiver;
 mod sender;
 #[cfg(test)]
 mod tests;
+#[cfg(feature = "wasm")]
+#[cfg_attr(docsrs, doc(cfg(feature = "wasm")))]
+pub mod wasm;
 
 pub use format::DatagramFault;
 pub use receiver::{FencedReceiver, FencedReceiverStats};

@@ -11,19 +11,20 @@ use std::process::Command;
 use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
 
-use super::{deb, handed};
+use super::{DistBuild, deb, handed, work};
 use crate::bare;
 use crate::needs::{self, Needed, is_root};
 use crate::run::{cargo, on_path, output, root, run};
 use crate::viewers::program;
 
-pub(super) fn check(profile: &str) -> Result<()> {
+pub(super) fn check(build: &DistBuild) -> Result<()> {
     ensure!(is_root(), "only root can make a system below target/dist: try it with sudo");
     needs::ensure(NEEDS)?;
-    let (handed, newcomer) = (handed(profile, None)?, newcomer()?);
-    let [first, second] = [deb::package(&handed, 1)?, deb::package(&handed, 2)?];
+    let (handed, newcomer) = (handed(build, None)?, newcomer()?);
+    let [first, second] = [1, 2].map(|revision| deb::package(&handed, revision, &work()));
+    let [first, second] = [first?, second?];
     deb::lint(&first)?;
-    let work = root().join("target/dist");
+    let work = work();
     units(&work.join("tree"))?;
 
     let (base, system) = (work.join("base"), work.join("system"));

@@ -8,42 +8,48 @@ use std::process::Command;
 
 use anyhow::{Context as _, Result, bail, ensure};
 
-use super::{NEEDS, tell_size};
+use super::tree::PackageTree;
+use super::{DistBuild, NEEDS, epoch, handed, release, tell_size, work};
 use crate::needs;
-use crate::run::{cargo, output, root, run};
+use crate::run::{StepOutcome, on_path, output, root, run};
 
-/// Makes the package of what is in `handed`, as the `revision`th of this version, and returns its path. One
-/// of Debian's own would be newer.
-pub(super) fn package(handed: &Path, revision: u32) -> Result<PathBuf> {
+/// The package of the program that takes Debian's libraries.
+pub(super) fn part(build: &DistBuild) -> Result<StepOutcome> {
+    if !on_path("dpkg-deb") {
+        return Ok(StepOutcome::Skipped(
+            "there is no dpkg-deb here, which only Debian and its likes have".into(),
+        ));
+    }
+    package(&handed(build, None)?, 1, &release()).map(|_| StepOutcome::Done)
+}
+
+/// Makes the package of what is in `handed`, as the `revision`th of this version, in the folder `to`, and
+/// returns its path. One of Debian's own would be newer.
+pub(super) fn package(handed: &Path, revision: u32, to: &Path) -> Result<PathBuf> {
     needs::ensure(NEEDS)?;
-    let work = root().join("target/dist");
-    let tree = PackageTree {
-        root: work.join("tree"),
+    fs::create_dir_all(to)?;
+    let work = work();
+    let debian = DebianPackage {
+        tree: PackageTree::new(&work, "tree")?,
         version: format!("{}-0upstream{revision}", env!("CARGO_PKG_VERSION")),
         releaser: Releaser::of_environment()?,
     };
-    if tree.releaser.is_none() {
+    if debian.releaser.is_none() {
         println!("nobody is named who answers for this package: to release it, set {NAME} and {ADDRESS}");
     }
-    if tree.root.exists() {
-        fs::remove_dir_all(&tree.root)?;
-    }
     let program = handed.join("quickset");
-    tree.file(&program, "usr/bin/quickset", "755")?;
-    tree.said_by(&program, &work)?;
-    tree.documents(&work)?;
-    tree.units()?;
+    debian.tree.fill(&program, "usr/share/zsh/vendor-completions/_quickset")?;
+    debian.changes()?;
     // What administrators write is theirs; the folder is the package's.
-    run(Command::new("install").args(["-d", "-m", "755"]).arg(tree.root.join("etc/quickset")))?;
-    tree.control(&program, &work)?;
+    run(Command::new("install").args(["-d", "-m", "755"]).arg(debian.tree.root.join("etc/quickset")))?;
+    debian.control(&program, &work)?;
     let architecture = output(Command::new("dpkg").arg("--print-architecture"))?;
-    let package = work.join(format!("quickset_{}_{}.deb", tree.version, architecture.trim()));
+    let package = to.join(format!("quickset_{}_{}.deb", debian.version, architecture.trim()));
     // The same commit gives the same bytes.
-    let commit = output(Command::new("git").args(["log", "-1", "--format=%ct"]))?;
     run(Command::new("dpkg-deb")
-        .env("SOURCE_DATE_EPOCH", commit.trim())
+        .env("SOURCE_DATE_EPOCH", epoch()?)
         .args(["--root-owner-group", "-Zxz", "--build"])
-        .args([&tree.root, &package]))?;
+        .args([&debian.tree.root, &package]))?;
     tell_size(&package)?;
     Ok(package)
 }
@@ -59,9 +65,9 @@ pub(super) fn lint(package: &Path) -> Result<()> {
     run(lintian.arg(package))
 }
 
-/// What the package will have, as it lies below `/`.
-struct PackageTree {
-    root: PathBuf,
+/// A tree of files, and what Debian wants to know beside it.
+struct DebianPackage {
+    tree: PackageTree,
     version: String,
     /// Where nobody is named, this is no release.
     releaser: Option<Releaser>,
@@ -101,58 +107,9 @@ impl Releaser {
     }
 }
 
-impl PackageTree {
-    fn file(&self, from: &Path, to: &str, mode: &str) -> Result<()> {
-        run(Command::new("install").args(["-D", "-m", mode]).arg(from).arg(self.root.join(to)))
-    }
-
-    /// The same, packed so that it is the same each time.
-    fn packed(&self, from: &Path, to: &str) -> Result<()> {
-        self.file(from, to, "644")?;
-        run(Command::new("gzip").args(["-9", "--no-name", "--force"]).arg(self.root.join(to)))
-    }
-
-    /// Pages of the manual and completions, which the program knows itself.
-    fn said_by(&self, program: &Path, work: &Path) -> Result<()> {
-        let pages = work.join("man");
-        if pages.exists() {
-            fs::remove_dir_all(&pages)?;
-        }
-        run(Command::new(program).arg("manual").arg(&pages))?;
-        for page in fs::read_dir(&pages)? {
-            let page = page?.path();
-            let name = page.file_name().and_then(|name| name.to_str()).context("a page has a name")?;
-            self.packed(&page, &format!("usr/share/man/man1/{name}"))?;
-        }
-        for (shell, place) in [
-            ("bash", "usr/share/bash-completion/completions/quickset"),
-            ("zsh", "usr/share/zsh/vendor-completions/_quickset"),
-            ("fish", "usr/share/fish/vendor_completions.d/quickset.fish"),
-        ] {
-            let file = work.join(shell);
-            fs::write(&file, output(Command::new(program).args(["completions", shell]))?)?;
-            self.file(&file, place, "644")?;
-        }
-        Ok(())
-    }
-
-    fn documents(&self, work: &Path) -> Result<()> {
-        let place = |name: &str| format!("usr/share/doc/quickset/{name}");
-        self.file(Path::new("packaging/copyright"), &place("copyright"), "644")?;
-        self.packed(Path::new("CHANGELOG.md"), &place("changelog"))?;
-        self.packed(Path::new("README.md"), &place("README.md"))?;
-        for example in ["site.conf", "desktop.conf"] {
-            let to = place(&format!("examples/{example}"));
-            self.file(&Path::new("packaging").join(example), &to, "644")?;
-        }
-        let (crates, changes) = (work.join("crates"), work.join("changelog.Debian"));
-        let tree = ["tree", "--locked", "--package", "quickset-cli", "--edges", "normal", "--prefix", "none"];
-        let tree = output(cargo().args(tree).args(["--no-dedupe", "--format", "{p} {l}"]))?;
-        let mut list: Vec<&str> = tree.lines().filter(|line| !line.contains(" (/")).collect();
-        list.sort_unstable();
-        list.dedup();
-        fs::write(&crates, list.join("\n") + "\n")?;
-        self.packed(&crates, &place("crates"))?;
+impl DebianPackage {
+    fn changes(&self) -> Result<()> {
+        let changes = self.tree.work.join("changelog.Debian");
         let date = output(Command::new("git").args(["log", "-1", "--format=%cD"]))?;
         // Debian's word for what was not released.
         let whither = if self.releaser.is_some() { "unstable" } else { "UNRELEASED" };
@@ -161,29 +118,22 @@ impl PackageTree {
             "quickset ({version}) {whither}; urgency=medium\n\n  * The version of upstream; see changelog.gz.\n\n -- {maintainer}  {date}"
         );
         fs::write(&changes, text)?;
-        self.packed(&changes, &place("changelog.Debian"))
+        self.tree.packed(&changes, "usr/share/doc/quickset/changelog.Debian")
     }
 
     fn maintainer(&self) -> &str {
         self.releaser.as_ref().map_or(NOBODY, |releaser| &releaser.0)
     }
 
-    fn units(&self) -> Result<()> {
-        for (unit, place) in [("quickset@.service", "system"), ("quickset-desktop.service", "user")] {
-            let to = format!("usr/lib/systemd/{place}/{unit}");
-            self.file(&Path::new("packaging").join(unit), &to, "644")?;
-        }
-        Ok(())
-    }
-
     /// What dpkg reads: of what the package is, what it needs, what is done with it, and its sums.
     fn control(&self, program: &Path, work: &Path) -> Result<()> {
         for script in ["postinst", "prerm", "postrm"] {
-            self.file(&Path::new("packaging").join(script), &format!("DEBIAN/{script}"), "755")?;
+            self.tree.file(&Path::new("packaging").join(script), &format!("DEBIAN/{script}"), "755")?;
         }
         let sums = "find usr -type f -print0 | LC_ALL=C sort -z | xargs -0 md5sum > DEBIAN/md5sums";
-        run(Command::new("sh").current_dir(&self.root).args(["-c", sums]))?;
-        let size = output(Command::new("du").args(["-sk", "--apparent-size"]).arg(self.root.join("usr")))?;
+        run(Command::new("sh").current_dir(&self.tree.root).args(["-c", sums]))?;
+        let size =
+            output(Command::new("du").args(["-sk", "--apparent-size"]).arg(self.tree.root.join("usr")))?;
         let size = size.split_whitespace().next().context("du says a number")?;
         let architecture = output(Command::new("dpkg").arg("--print-architecture"))?;
         let control = format!(
@@ -196,7 +146,7 @@ impl PackageTree {
             libraries(program, work)?,
             env!("CARGO_PKG_REPOSITORY"),
         );
-        Ok(fs::write(self.root.join("DEBIAN/control"), control)?)
+        Ok(fs::write(self.tree.root.join("DEBIAN/control"), control)?)
     }
 }
 
