@@ -45,6 +45,7 @@
 
 mod client;
 mod clipboard;
+mod crc;
 mod error;
 mod framebuffer;
 mod inlet;
@@ -61,6 +62,7 @@ mod vnc_auth;
 
 pub use client::{Client, ClientConfig, ClientEvent, RfbExtension, ServerInit};
 pub use clipboard::{ClipboardCaps, ExtendedClipboard, Formats};
+pub use crc::crc32;
 pub use error::{Error, RawRect, RfbRefusal};
 pub use framebuffer::{Framebuffer, Outside, TooLarge};
 pub use part::Part;

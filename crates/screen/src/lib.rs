@@ -24,6 +24,7 @@ mod codec;
 pub mod message;
 mod order;
 pub mod receiver;
+pub mod recording;
 #[cfg(feature = "encode")]
 pub mod sender;
 pub mod sound;
