@@ -10,7 +10,11 @@ use anyhow::{Context as _, Result, bail, ensure};
 use crate::run::{StepOutcome, cargo, on_path, output, root, run};
 
 /// What a program with the static library needs of the system: `rustc --print native-static-libs`.
-const PRIVATE: &str = "-lgcc_s -lutil -lrt -lpthread -lm -ldl -lc";
+pub(crate) const PRIVATE: &str = "-lgcc_s -lutil -lrt -lpthread -lm -ldl -lc";
+
+/// How programs are compiled.
+pub(crate) const STRICT: [&str; 6] =
+    ["-std=c11", "-D_POSIX_C_SOURCE=200809L", "-Wall", "-Wextra", "-Werror", "-O2"];
 
 /// Builds the libraries, optimized, and installs them below a folder.
 pub(crate) fn command(args: &[String]) -> Result<()> {
@@ -45,7 +49,8 @@ pub(crate) fn step() -> Result<StepOutcome> {
     Ok(StepOutcome::Done)
 }
 
-fn target() -> PathBuf {
+/// Where cargo builds.
+pub(crate) fn target() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
 }
 
@@ -118,7 +123,7 @@ fn compile(prefix: &Path, compiler: &str, name: &str, alone: bool) -> Result<Pat
     }
     let program = prefix.join(format!("{name}-{compiler}-{}", if alone { "static" } else { "shared" }));
     run(Command::new(compiler)
-        .args(["-std=c11", "-D_POSIX_C_SOURCE=200809L", "-Wall", "-Wextra", "-Werror", "-O2"])
+        .args(STRICT)
         .arg(root().join(format!("crates/ffi/examples/c/{name}.c")))
         .args(flags)
         .arg("-o")

@@ -29,6 +29,7 @@ mod flips;
 mod flood;
 mod fuzz;
 mod instructions;
+mod languages;
 mod modules;
 mod msrv;
 mod mutate;
@@ -286,6 +287,12 @@ const COMMANDS: &[XtaskCommand] = &[
         arguments: "[lab] [quic] | bench [--runs N] [--seconds S]",
         about: "the Python packages: built, installed below target/, tested; or beside aioquic",
         run: python::command,
+    },
+    XtaskCommand {
+        name: "languages",
+        arguments: "[--only WORD]",
+        about: "programs in C, Python and Rust with each other, over a path that loses; HTTP/3 from Python with aioquic, `quickset http` and Chromium",
+        run: languages::command,
     },
     XtaskCommand {
         name: "cluster",

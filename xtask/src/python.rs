@@ -156,13 +156,18 @@ fn slurm(quickset: &Path, dir: &Path, recipe: &str) -> Result<()> {
 }
 
 /// A virtual environment, and a folder for the wheel of a package.
-struct VirtualEnv {
+pub(crate) struct VirtualEnv {
     manifest: String,
     environment: PathBuf,
     wheels: PathBuf,
 }
 
 impl VirtualEnv {
+    /// An environment for the package `quickset`.
+    pub(crate) fn of_quic(name: &str) -> Result<Self> {
+        Self::new(&QUIC, name)
+    }
+
     /// Makes the environment `name` with what the package's list for it says, unless there is one with the
     /// same list.
     fn new(package: &PythonPackage, name: &str) -> Result<Self> {
@@ -174,7 +179,7 @@ impl VirtualEnv {
     }
 
     /// Builds the wheel and installs it. What it is made of is shared with the workspace of the root.
-    fn install(&self, how: &[&str]) -> Result<()> {
+    pub(crate) fn install(&self, how: &[&str]) -> Result<()> {
         if self.wheels.exists() {
             std::fs::remove_dir_all(&self.wheels)?;
         }
@@ -195,7 +200,8 @@ impl VirtualEnv {
         pip(&self.environment)
     }
 
-    fn program(&self, name: &str) -> Command {
+    /// A program that is installed in it.
+    pub(crate) fn program(&self, name: &str) -> Command {
         Command::new(self.environment.join("bin").join(name))
     }
 }

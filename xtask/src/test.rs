@@ -7,7 +7,8 @@ use anyhow::{Result, bail};
 
 use crate::run::{StepOutcome, cargo, output, run};
 use crate::{
-    abr, arrows, beside, c, deny, e2e, features, flood, fuzz, msrv, needs, python, sizes, spec, traces, web,
+    abr, arrows, beside, c, deny, e2e, features, flood, fuzz, languages, msrv, needs, python, sizes, spec,
+    traces, web,
 };
 
 struct TestStep {
@@ -41,6 +42,7 @@ const STEPS: &[TestStep] = &[
     TestStep { name: "peers", run: beside::peers },
     TestStep { name: "abr", run: abr::step },
     TestStep { name: "python", run: python::step },
+    TestStep { name: "languages", run: languages::step },
     TestStep { name: "page", run: web::step },
     TestStep { name: "e2e", run: e2e::step },
     TestStep { name: "flood", run: flood::step },
@@ -185,6 +187,7 @@ const EXAMPLES: &[(&str, &str)] = &[
 const NOT_RUN: &[(&str, &str, &str)] = &[
     ("quickset-fec", "instructions", "is counted: cargo xtask platforms"),
     ("quickset-ffi", "c", "is in C; the tests of the crate compile and run it"),
+    ("quickset", "languages", "is one of two sides: cargo xtask languages"),
     ("quickset", "webtransport", "serves until it is interrupted; tests/webtransport.rs has its parts"),
     ("quickset-h3", "qpack", "is asked by tests/data/qpack_check.py"),
     ("quickset-lab", "lateness", "measures the machine"),
