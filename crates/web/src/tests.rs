@@ -139,11 +139,13 @@ proptest! {
         path.jitter = Duration::from_millis(jitter);
         let mut fences = BTreeMap::new();
         let (mut next, mut kept) = (0, BTreeSet::new());
+        // What the messages are called. Probes (WB-22) have numbers of their own between them.
+        let mut names = Vec::new();
         for (messages, repairs, pause) in updates {
             let fence = next;
             for _ in 0..messages {
                 let keep = !drops || next % 4 != 1;
-                assert_eq!(path.sender.message(of_number(next), keep), next);
+                names.push(path.sender.message(of_number(next), keep));
                 fences.insert(next, fence);
                 if keep {
                     kept.insert(next);
@@ -154,7 +156,7 @@ proptest! {
             path.sender.fence();
             path.run(path.now + Duration::from_millis(pause));
             if drops && next % 5 == 0 {
-                path.sender.abandon(next - 1);
+                path.sender.abandon(names[next as usize - 1]);
                 kept.remove(&(next - 1));
             }
         }
@@ -169,9 +171,10 @@ proptest! {
             prop_assert_eq!(open, None, "{} crossed a fence", number);
         }
         prop_assert!(kept.is_subset(&seen));
-        prop_assert_eq!(path.outcomes.len() as u64, next);
-        for number in kept {
-            prop_assert_eq!(path.outcomes.get(&number), Some(&true));
+        prop_assert!(names.is_sorted_by(|a, b| a < b));
+        for number in 0..next {
+            let outcome = path.outcomes.get(&names[number as usize]);
+            prop_assert!(outcome == Some(&true) || outcome.is_some() && !kept.contains(&number));
         }
     }
 
