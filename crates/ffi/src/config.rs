@@ -410,5 +410,16 @@ pub(crate) fn read_protection(text: &str) -> Result<Protection, CallFailure> {
 }
 
 fn pem(bytes: &[u8]) -> Result<&str, CallFailure> {
+    // All authorities of the world take less than a tenth of it.
+    if bytes.len() > LONGEST_PEM {
+        let (len, most) = (bytes.len(), LONGEST_PEM);
+        return Err(CallFailure::new(
+            QS_CONFIG,
+            format!("{len} bytes of PEM are too many; {most} are the most"),
+        ));
+    }
     std::str::from_utf8(bytes).map_err(|_| CallFailure::invalid("this is not PEM"))
 }
+
+/// Bytes of PEM that are read.
+const LONGEST_PEM: usize = 16 << 20;

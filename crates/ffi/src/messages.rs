@@ -260,10 +260,16 @@ pub unsafe extern "C" fn qs_messages_send(
         // SAFETY: the caller vouches for it.
         let data = unsafe { bytes(data, length) }?;
         let object = get::<MessagesObject>(messages)?;
-        let within = match u64::try_from(deadline_ms) {
-            Ok(ms) => Some(Duration::from_millis(ms)),
-            Err(_) => object.sending().as_ref().ok_or_else(no_such_half)?.within,
+        let (max, within) = {
+            let sending = object.sending();
+            let out = sending.as_ref().ok_or_else(no_such_half)?;
+            (out.sender.half().max_len(), out.within)
         };
+        // Before it is copied, which might be more than there is memory for.
+        if data.len() as u64 > max {
+            return Err(SendError::TooLong { max }.into());
+        }
+        let within = u64::try_from(deadline_ms).map_or(within, |ms| Some(Duration::from_millis(ms)));
         // Waiting for room is part of it. A deadline after the end of time is none.
         let deadline =
             within.filter(|within| *within < LONGEST).map(|within| Deadline::at(Instant::now() + within));

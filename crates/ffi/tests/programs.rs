@@ -45,6 +45,16 @@ fn every_part_works_from_c() {
     runs("tests/c/calls.c");
 }
 
+#[test]
+fn no_bytes_and_4_gib_are_refused_or_bounded() {
+    runs("tests/c/extremes.c");
+}
+
+#[test]
+fn threads_share_handles() {
+    runs("tests/c/threads.c");
+}
+
 /// C and Rust agree on where the fields are.
 #[test]
 fn structs_are_laid_out_as_c_does() {

@@ -275,7 +275,9 @@ impl Endpoint {
     /// the peers' applications. Nothing is taken or begun any more. [`wait_idle`](Self::wait_idle) tells when
     /// the peers had time to hear of it.
     pub fn close(&self, code: u64, reason: &[u8]) {
-        self.close_all(&ClosingWords { code: Some(code), reason: Bytes::copy_from_slice(reason) });
+        // More is not sent.
+        let reason = Bytes::copy_from_slice(&reason[..reason.len().min(256)]);
+        self.close_all(&ClosingWords { code: Some(code), reason });
     }
 
     fn close_all(&self, farewell: &ClosingWords) {

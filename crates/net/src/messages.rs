@@ -211,6 +211,11 @@ impl MessageSender {
         shared.nudge();
     }
 
+    /// Returns the length of the longest message that the peer takes, in bytes.
+    pub fn max_len(&self) -> u64 {
+        self.owner.shared.lock().conn.max_message_len()
+    }
+
     /// Returns how many bytes of messages wait to be sent, for the first time or again.
     pub fn unsent(&self) -> u64 {
         self.owner.shared.lock().conn.stream(self.id).unsent().unwrap_or(0)

@@ -3,36 +3,7 @@
 #include <inttypes.h>
 #include <poll.h>
 #include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "quickset.h"
-
-#define LONG_MS 20000
-
-static int failures;
-
-#define IS(call, expected)                                                                                \
-    do {                                                                                                  \
-        qs_status got_ = (call);                                                                          \
-        if (got_ != (expected)) {                                                                         \
-            fprintf(stderr, "line %d: %s is %d and not %s (%s)\n", __LINE__, #call, got_, #expected,      \
-                    qs_error_message());                                                                  \
-            exit(1);                                                                                      \
-        }                                                                                                 \
-    } while (0)
-
-#define CHECK(what)                                                                                       \
-    do {                                                                                                  \
-        if (!(what)) {                                                                                    \
-            fprintf(stderr, "line %d: not %s\n", __LINE__, #what);                                        \
-            failures++;                                                                                   \
-        }                                                                                                 \
-    } while (0)
-
-static qs_endpoint server, client;
-static qs_connection there, here;
+#include "pair.h"
 
 /* Waits, by the descriptor, until this event comes, and passes over others. */
 static qs_event await_from(qs_endpoint endpoint, uint32_t kind, int line)
@@ -60,19 +31,13 @@ static qs_event await_from(qs_endpoint endpoint, uint32_t kind, int line)
 
 static void connects(void)
 {
-    qs_config config;
+    qs_config config = both_sides();
     char text[100], fingerprint[100];
     size_t length;
     uint16_t port;
     uint32_t features;
 
-    IS(qs_config_new(&config), QS_OK);
-    IS(qs_config_add_protocol(config, "test/1"), QS_OK);
-    IS(qs_config_set_self_signed(config, "localhost"), QS_OK);
-    IS(qs_config_set_number(config, QS_OPTION_MAX_MESSAGE, 100000), QS_OK);
-    IS(qs_config_set_number(config, QS_OPTION_SEND_BUFFER, 100000), QS_OK);
     IS(qs_config_fingerprint(config, fingerprint, sizeof fingerprint, &length), QS_OK);
-    IS(qs_config_trust_fingerprint(config, fingerprint), QS_OK);
     IS(qs_endpoint_server(config, "127.0.0.1:0", &server), QS_OK);
     IS(qs_endpoint_port(server, &port), QS_OK);
     CHECK(port != 0);

@@ -130,6 +130,7 @@ async fn messages_go_as_plain_streams_to_peers_without_fences() {
 async fn too_long_is_said_at_once() {
     let ends = pair(TransportConfig::fixed_mtu(1200).with_fenced_streams(Some(2000))).await;
     let mut sender = soon(ends.client.open_messages()).await.unwrap();
+    assert_eq!(sender.max_len(), 2000);
     let long = soon(sender.send(Bytes::from(vec![0; 2001]))).await;
     assert_eq!(long.err(), Some(SendError::TooLong { max: 2000 }));
     soon(sender.send(Bytes::from(vec![0; 2000]))).await.unwrap();

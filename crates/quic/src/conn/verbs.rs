@@ -109,7 +109,7 @@ impl Connection {
     pub fn close(&mut self, now: Time, code: u64, reason: &[u8]) {
         self.common.now = now.max(self.common.now);
         if self.life.lifecycle.is_open() {
-            let farewell = CloseFrame::Application { code: sent_as(code), reason: reason.to_vec() };
+            let farewell = CloseFrame::application(sent_as(code), reason);
             self.life.lifecycle.close(self.common.now, farewell, self.link.pto());
             self.over(Closed::Locally);
         }
@@ -209,5 +209,11 @@ impl Connection {
         self.traffic
             .datagrams
             .longest(self.protect.send.symbol_room(Channel::Datagrams, room).unwrap_or(room))
+    }
+
+    /// The longest message, in bytes, that the peer takes: what it said, and until it has said so what all
+    /// peers take.
+    pub fn max_message_len(&self) -> u64 {
+        self.traffic.streams.max_message_len()
     }
 }

@@ -318,11 +318,16 @@ impl Lifecycle {
 }
 
 impl CloseFrame {
+    /// The application's words, of which no more is kept than is sent.
+    pub(crate) fn application(code: u64, reason: &[u8]) -> Self {
+        Self::Application { code, reason: cut(reason, MAX_WORDS).to_vec() }
+    }
+
     /// The frame, as far as `encrypted` allows: the application's words are for 1-RTT packets only
     /// (RFC 9000 §10.2.3).
     pub(crate) fn frame(&self, one_rtt: bool, room: usize) -> Frame<'_> {
         // Type, code, frame type and length take at most 19 bytes.
-        let words = room.saturating_sub(19).min(256);
+        let words = room.saturating_sub(19).min(MAX_WORDS);
         match self {
             Self::Transport(error) => Frame::ConnectionClose {
                 code: error.code,
@@ -344,6 +349,9 @@ impl CloseFrame {
 fn cut(bytes: &[u8], len: usize) -> &[u8] {
     &bytes[..bytes.len().min(len)]
 }
+
+/// Bytes of a reason that are sent.
+const MAX_WORDS: usize = 256;
 
 #[cfg(test)]
 mod tests {

@@ -57,6 +57,11 @@ impl Streams {
         self.records.agreed()
     }
 
+    /// The longest message that the peer takes, in bytes, as far as is known.
+    pub(crate) fn max_message_len(&self) -> u64 {
+        self.records.sending().1
+    }
+
     /// Notes what a stream carries, as far as it is known (FS-39).
     pub(super) fn note_bytes(&mut self, key: StreamKey, bytes: bool) {
         let Some(stream) = self.slab.get_mut(key) else { return };
