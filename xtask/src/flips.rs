@@ -29,8 +29,8 @@ struct FlipsPlan {
     losses: Vec<String>,
     orders: String,
     binary: Option<PathBuf>,
-    /// A terminal that scrolls, with as many lines as there would be flips.
-    scroll: bool,
+    /// The test, by its name: page flips, or as many lines or pictures as there would be flips.
+    test: &'static str,
     /// Standard output is one JSON document.
     json: bool,
 }
@@ -43,19 +43,23 @@ impl FlipsPlan {
             losses: Vec::new(),
             orders: "fenced,latest".into(),
             binary: None,
-            scroll: false,
+            test: FLIPS,
             json: false,
         };
         let mut words = args.iter();
         while let Some(flag) = words.next() {
             match flag.as_str() {
                 "--json" => plan.json = true,
-                "--scroll" => plan.scroll = true,
+                "--scroll" => plan.test = SCROLL,
+                "--video" => plan.test = VIDEO,
                 _ => plan.value(flag, words.next())?,
             }
         }
-        if plan.scroll && plan.json {
-            bail!("--scroll prints its rows for people, and has no --json");
+        if plan.test != FLIPS && plan.json {
+            bail!("--scroll and --video print their rows for people, and have no --json");
+        }
+        if plan.test == VIDEO {
+            plan.link.get_or_insert_with(|| THIN.into());
         }
         if plan.losses.is_empty() {
             plan.losses = vec!["none".into(), "1%".into()];
@@ -83,7 +87,7 @@ impl FlipsPlan {
             }
             "--binary" => self.binary = Some(value.into()),
             _ => bail!(
-                "write flips [--flips N] [--scroll] [--link WORDS] [--loss SHARE]… [--order ORDER,…] [--binary FILE] [--json], and not {flag} {value}"
+                "write flips [--flips N] [--scroll | --video] [--link WORDS] [--loss SHARE]… [--order ORDER,…] [--binary FILE] [--json], and not {flag} {value}"
             ),
         }
         Ok(())
@@ -93,7 +97,7 @@ impl FlipsPlan {
         let rows = root().join("target/flips.json");
         let mut test = cargo();
         test.args(["test", "--locked", "--release", "-p", "quickset-desktop", "--test", "flips", "--"])
-            .args(["--ignored", "--nocapture", "--exact", if self.scroll { SCROLL } else { FLIPS }])
+            .args(["--ignored", "--nocapture", "--exact", self.test])
             .env("QUICKSET_FLIPS_BINARY", binary)
             .env("QUICKSET_FLIPS", self.flips.to_string())
             .env("QUICKSET_FLIPS_LOSS", self.losses.join(" "))
@@ -117,6 +121,9 @@ impl FlipsPlan {
 
 const FLIPS: &str = "pages_are_there_soon";
 const SCROLL: &str = "lines_come_one_after_the_other";
+const VIDEO: &str = "films_are_seen_soon";
+/// A link on which a film is not as good as it could be.
+const THIN: &str = "rate=5mbit delay=30ms queue=64kB mtu=1500";
 const ORDERS: &[&str] = &["ordered", "fenced", "latest"];
 
 #[cfg(test)]
@@ -137,6 +144,7 @@ mod tests {
             &["--loss", "1% 2%"],
             &["fast", "1"],
             &["--scroll", "--json"],
+            &["--video", "--json"],
         ] {
             assert!(read(slip).is_err(), "{slip:?}");
         }
@@ -150,7 +158,7 @@ mod tests {
         let (losses, orders) = (vec!["ge:1%,30%".to_owned()], "latest".to_owned());
         assert_eq!(
             plan.expect("it is right"),
-            FlipsPlan { flips: 7, link: None, losses, orders, binary: None, scroll: false, json: true }
+            FlipsPlan { flips: 7, link: None, losses, orders, binary: None, test: FLIPS, json: true }
         );
     }
 }

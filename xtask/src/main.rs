@@ -254,8 +254,8 @@ const COMMANDS: &[XtaskCommand] = &[
     },
     XtaskCommand {
         name: "flips",
-        arguments: "[--flips 500] [--scroll] [--link WORDS] [--loss none] [--loss 1%] [--order fenced,latest] [--binary FILE] [--json]",
-        about: "page flips over both desktop gateways, with losses: how long until a viewer has all of a page (12 min); or a terminal that scrolls: how evenly its lines come",
+        arguments: "[--flips 500] [--scroll | --video] [--link WORDS] [--loss none] [--loss 1%] [--order fenced,latest] [--binary FILE] [--json]",
+        about: "page flips over both desktop gateways, with losses: how long until a viewer has all of a page (12 min); or a terminal that scrolls: how evenly its lines come; or a film over 5 Mbit/s: how late its pictures and keys beside it come, and how good they are",
         run: flips::command,
     },
     XtaskCommand {

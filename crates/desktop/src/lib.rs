@@ -23,6 +23,7 @@
 //!     identity,
 //!     gate,
 //!     order: ScreenOrder::Fenced,
+//!     quality: Default::default(),
 //!     permissions: Permissions::ALL,
 //!     max_viewers: 16,
 //!     memory: None,

@@ -7,6 +7,7 @@ use anyhow::{Context as _, bail, ensure};
 use quickset::Trust;
 use quickset_desktop::ItemKind;
 use quickset_desktop::message::{Permissions, ScreenOrder};
+use quickset_desktop::sender::JpegQuality;
 use quickset_desktop::serve::{DesktopConfig, ServeConfig, ServeGateway, ServeStats, VncTrust};
 use quickset_desktop::sound::SoundCommand;
 use quickset_desktop::trust::{
@@ -64,6 +65,10 @@ pub(super) struct ServeArgs {
     /// How screen updates may overtake each other: ordered, fenced or latest
     #[arg(long, default_value = "fenced")]
     order: ScreenOrder,
+    /// Between which qualities of JPEG, 1 to 100, photographs and films may be, as each viewer's link is. Text
+    /// is always exact, and so is what rests; one number is that quality on every link
+    #[arg(long, value_name = "MIN-MAX", default_value_t)]
+    quality: JpegQuality,
     /// Drop keys, pointer and wishes about the size
     #[arg(long)]
     view_only: bool,
@@ -212,6 +217,7 @@ pub(super) async fn serve(args: &ServeArgs) -> anyhow::Result<()> {
         identity,
         gate,
         order: args.order,
+        quality: args.quality,
         permissions: Permissions {
             input: !args.view_only,
             clipboard: !args.no_clipboard,
@@ -284,7 +290,7 @@ fn print_clients(stats: &ServeStats) {
         let kinds: Vec<String> =
             ItemKind::ALL.iter().map(|&kind| format!("{}={}", kind.name(), screen.of(kind).items)).collect();
         note!(
-            "client={client} rtt={:.1}ms packets={} lost={} spurious={} repairs={} recovered={} messages={} bytes={} fences={} {}",
+            "client={client} rtt={:.1}ms packets={} lost={} spurious={} repairs={} recovered={} messages={} bytes={} fences={} quality={} film-quality={} {}",
             connection.rtt.as_secs_f64() * 1000.0,
             connection.sent_packets,
             connection.lost_packets,
@@ -294,6 +300,8 @@ fn print_clients(stats: &ServeStats) {
             screen.messages,
             screen.bytes,
             screen.fences,
+            screen.still_quality,
+            screen.moving_quality,
             kinds.join(" "),
         );
     }

@@ -49,6 +49,7 @@ pub use vnc_tls::VncTrust;
 
 use crate::link::{LinkConfig, PeerLink};
 use crate::message::{ALPN, Permissions, ScreenOrder, code};
+use crate::sender::JpegQuality;
 use crate::sound::SoundCommand;
 use crate::sound::record::SoundSource;
 use crate::tcp::{TCP_ALPN, TcpEnd, TcpFacts, TcpLink};
@@ -75,6 +76,9 @@ pub struct ServeConfig {
     pub gate: ClientGate,
     /// How much reordering the screen is to bear.
     pub order: ScreenOrder,
+    /// Between which qualities of JPEG pictures may be, as each client's link is. Text is always exact, and
+    /// so is what rests.
+    pub quality: JpegQuality,
     /// What clients may do.
     pub permissions: Permissions,
     /// Viewers at a time: so many with an authorised key, and so many that a password or token lets in.
@@ -173,8 +177,8 @@ impl ServeGateway {
         let (desktops, keepers) = config.desktops.into_iter().map(DesktopConfig::open).unzip();
         let terms = ClientTerms { order: config.order, permissions: config.permissions, hears: false };
         let sound = config.sound.map(|command| SoundSource::new(command, config.link.sound()));
-        let shared =
-            ServeShared { terms, stats: ServeStats::default(), protection: config.link.screen(), sound };
+        let (stats, protection) = (ServeStats::default(), config.link.screen());
+        let shared = ServeShared { terms, quality: config.quality, stats, protection, sound };
         let (gate, max_viewers, pages) = (Arc::new(config.gate), config.max_viewers, config.pages);
         Ok(Self { endpoint, tcp, server, fingerprint, gate, max_viewers, pages, shared, desktops, keepers })
     }
@@ -255,6 +259,7 @@ impl ServeGateway {
 #[derive(Clone, Debug)]
 struct ServeShared {
     terms: ClientTerms,
+    quality: JpegQuality,
     stats: ServeStats,
     protection: Protection,
     sound: Option<SoundSource>,

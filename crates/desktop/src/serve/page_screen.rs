@@ -11,7 +11,7 @@ use tokio::sync::{Notify, mpsc};
 use tokio::time::sleep;
 
 use super::page_sound::PageSound;
-use super::session::{LONG, Pace, TICK};
+use super::session::{LONG, Pace, TICK, estimate};
 use super::stage::ClientSeat;
 use crate::channel::DesktopChannel;
 use crate::error::LinkError;
@@ -101,7 +101,9 @@ impl PageScreen<'_> {
     /// Sends while there is room. When there is more to come: how little has to be unsent before it is time
     /// to look again.
     fn fill(&mut self) -> Result<Option<usize>, LinkError> {
-        let pace = Pace::of(&self.session.connection().stats());
+        let stats = self.session.connection().stats();
+        self.seat.sender().set_link(estimate(&stats));
+        let pace = Pace::of(&stats);
         let mut sent = false;
         let low = loop {
             let Some(room) = self.send(pace)? else { break Some(pace.low(self.seat.sender().budget())) };

@@ -22,7 +22,7 @@ use crate::channel::DesktopChannel;
 use crate::error::LinkError;
 use crate::link::{IncomingMessages, MessageOutbox, PeerLink};
 use crate::message::{ClipboardMessage, FromClient, FromServer, InputCopy, Permissions, code};
-use crate::sender::{ScreenItem, SenderConfig};
+use crate::sender::{LinkEstimate, ScreenItem, SenderConfig};
 use crate::sound::give::{NumberedFrames, give_sound};
 
 /// A client that looks.
@@ -53,7 +53,8 @@ impl ClientSession {
             PeerLink::Tcp(_) => TCP_BUDGET,
             _ => budget(&link.stats()),
         };
-        let config = SenderConfig { order: shared.terms.order, budget, ..SenderConfig::default() };
+        let (order, quality) = (shared.terms.order, shared.quality);
+        let config = SenderConfig { order, budget, quality, ..SenderConfig::default() };
         let hears = watch::Sender::new(admitted.hears == Some(HearsFrom::Beginning));
         let sound = shared.sound.clone().filter(|_| admitted.hears.is_some());
         let session = Self {
@@ -370,7 +371,11 @@ impl ScreenStream<'_> {
     /// before it is time to look again.
     fn fill(&mut self) -> Result<Option<u64>, LinkError> {
         let stats = self.connection.stats();
-        self.seat.sender().set_budget(budget(&stats));
+        {
+            let mut sender = self.seat.sender();
+            sender.set_budget(budget(&stats));
+            sender.set_link(estimate(&stats));
+        }
         let pace = Pace::of(&stats).for_messages_of(self.seat.sender().budget());
         let Pace { queue, rtt } = pace;
         let mut unsent = usize::try_from(self.stream.unsent()).unwrap_or(usize::MAX);
@@ -472,6 +477,15 @@ impl Pace {
     pub(super) fn low(self, budget: usize) -> usize {
         self.queue.saturating_sub(budget).min(self.queue / 2)
     }
+}
+
+/// What QUIC knows of the path: the bandwidth that its controller has estimated, as far as its window allows,
+/// or the window alone.
+pub(super) fn estimate(stats: &Stats) -> LinkEstimate {
+    let rtt = u64::try_from(stats.rtt.max(TICK).as_micros()).unwrap_or(u64::MAX);
+    let window = stats.window.saturating_mul(1_000_000) / rtt;
+    let rate = stats.bandwidth.map_or(window, |bandwidth| bandwidth.min(window));
+    LinkEstimate { rate: Some(rate).filter(|&rate| rate > 0), min_rtt: stats.min_rtt }
 }
 
 /// The longest screen message that fits a packet, of the size that the path takes now.

@@ -75,6 +75,15 @@ impl Desktop {
         self.person.look(time).await;
     }
 
+    /// What the server's gateway has told so far, once a second: bytes of screen messages.
+    pub(crate) fn told_bytes(&self) -> Vec<u64> {
+        let bytes = |line: &String| {
+            let mut words = line.strip_prefix("client=")?.split(' ');
+            words.find_map(|word| word.strip_prefix("bytes="))?.parse().ok()
+        };
+        self.serve.lines().iter().filter_map(bytes).collect()
+    }
+
     /// What the server's gateway has sent so far. It tells once a second.
     pub(crate) async fn counts(&mut self) -> BTreeMap<String, u64> {
         let before = self.serve.lines().len();

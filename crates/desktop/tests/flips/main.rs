@@ -6,7 +6,7 @@
 //! else the machine does meets them alike. QUICKSET_FLIPS, …_LINK, …_LOSS, …_ORDER and …_BINARY say how many
 //! flips, over which link, which losses (with blanks between them) and orders (with commas), and which
 //! command; …_JSON names a file for the rows. With `--scroll` it is a terminal that scrolls, whose lines have
-//! to come one after the other.
+//! to come one after the other; with `--video` a film, and keys typed beside it.
 
 #![expect(clippy::unwrap_used, reason = "in a test a panic is the report")]
 #![expect(
@@ -27,6 +27,7 @@ mod person;
 #[path = "../e2e/programs.rs"]
 mod programs;
 mod scroll;
+mod video;
 #[expect(dead_code, reason = "as much of it as pages need")]
 #[path = "../gateway/vnc.rs"]
 mod vnc;
@@ -116,6 +117,26 @@ fn lines_come_one_after_the_other() {
                 // By these a connection learns of its path.
                 desktop.scroll(&book, 50, LINES).await;
                 desktop.scroll(&book, plan.flips as u32, LINES).await
+            });
+            println!("{}", row.line(&order, loss));
+        }
+    }
+}
+
+#[test]
+#[ignore = "minutes in real time: cargo xtask flips --video"]
+fn films_are_seen_soon() {
+    let plan = Plan::read();
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    println!("{}", video::HEAD);
+    let reel = video::Reel::new();
+    for loss in &plan.losses {
+        let link: LinkSpec = format!("{} loss={loss}", plan.link).parse().unwrap();
+        for order in &plan.orders {
+            let order = order.to_string();
+            let row = runtime.block_on(async {
+                let mut desktop = Desktop::start(&plan.binary, &order, &link).await;
+                desktop.play(&reel, plan.flips).await
             });
             println!("{}", row.line(&order, loss));
         }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use quickset_desktop::LinkConfig;
 use quickset_desktop::message::{Permissions, ScreenOrder};
+use quickset_desktop::sender::JpegQuality;
 use quickset_desktop::serve::{
     DesktopConfig, PageConfig, ServeConfig, ServeError, ServeGateway, ServeStats, VncTrust,
 };
@@ -134,6 +135,7 @@ impl Far {
             identity,
             gate,
             order: setting.order,
+            quality: JpegQuality::default(),
             permissions: setting.permissions,
             max_viewers: setting.max_viewers,
             memory: None,

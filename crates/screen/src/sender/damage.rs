@@ -166,12 +166,46 @@ impl ScreenDamage {
     }
 
     /// Begins an update when the last has been sent and the server is not in the middle of one, or has been
-    /// for too long.
-    pub(super) fn begin(&mut self, now: Time) {
-        if self.copies.is_empty() && !self.taken && !self.dirty.is_empty() && !self.is_open(now) {
-            self.turn = self.dirty.clone();
+    /// for too long; without what lies in `held`. Whether one has begun.
+    pub(super) fn begin(&mut self, now: Time, held: Option<&Region>) -> bool {
+        if !self.copies.is_empty() || self.taken || self.dirty.is_empty() || self.is_open(now) {
+            return false;
+        }
+        self.turn = self.dirty.clone();
+        if let Some(held) = held {
+            self.turn.subtract(held);
+        }
+        let begins = !self.turn.is_empty();
+        if begins {
             (self.taken, self.in_turn) = (true, true);
         }
+        begins
+    }
+
+    /// Pixels of the update that is being sent: those outside `moving`, and those inside.
+    pub(super) fn turn_areas(&self, moving: &Region) -> (usize, usize) {
+        let all = self.turn.area();
+        if moving.is_empty() {
+            return (all, 0);
+        }
+        let mut inside = self.turn.clone();
+        inside.intersect(moving);
+        (all - inside.area(), inside.area())
+    }
+
+    /// The update that is being sent has something in `moving`.
+    pub(super) fn turn_meets(&self, moving: &Region) -> bool {
+        !moving.is_empty() && self.turn.rects().iter().any(|rect| moving.meets(*rect))
+    }
+
+    /// Something outside `moving` is to be sent as well: of the update, or drawn since it began.
+    pub(super) fn waits_beside(&self, now: Time, moving: &Region) -> bool {
+        self.beside(now).rects().iter().any(|rect| !moving.contains(*rect))
+    }
+
+    /// Where to look for what does not move: it need not wait for the end of an update that does.
+    fn beside(&self, now: Time) -> &Region {
+        if self.is_open(now) { &self.turn } else { &self.dirty }
     }
 
     /// Whether something of the running update lies in `area`, or has been drawn there since, and something
@@ -199,6 +233,32 @@ impl ScreenDamage {
         let close = self.close_by(now, focus.area).rects().iter();
         let near = || pick(close.filter_map(|&rect| focus.inside(rect)), &conflicts);
         if focus.first { near().or_else(rest) } else { rest().or_else(near) }
+    }
+
+    /// The same when what moves and what does not wait both, and `still_first` says which comes first.
+    pub(super) fn next_beside(
+        &self,
+        now: Time,
+        focus: Focus,
+        (moving, still_first): (&Region, bool),
+        conflicts: impl Fn(Rect) -> bool,
+    ) -> Option<Rect> {
+        if !self.copies.is_empty() || self.turn.is_empty() {
+            return None;
+        }
+        let (mut still, mut moves) = (self.beside(now).clone(), self.turn.clone());
+        still.subtract(moving);
+        moves.intersect(moving);
+        let near =
+            |part: &Region| pick(part.rects().iter().filter_map(|&rect| focus.inside(rect)), &conflicts);
+        let far = |part: &Region| pick(part.rects().iter().flat_map(|&rect| focus.outside(rect)), &conflicts);
+        let (first, last) = if still_first { (&still, &moves) } else { (&moves, &still) };
+        if focus.first {
+            near(first).or_else(|| far(first)).or_else(|| near(last)).or_else(|| far(last))
+        } else {
+            // DT-49.
+            far(first).or_else(|| far(last)).or_else(|| near(first)).or_else(|| near(last))
+        }
     }
 
     /// Where to look for what is near: what was drawn since the update began need not wait for its end. But

@@ -86,6 +86,11 @@ impl ScreenFlights {
         self.under_way.is_empty()
     }
 
+    /// The first item of the oldest message whose fate is not known.
+    pub(super) fn first(&self) -> Option<u64> {
+        self.under_way.keys().next().copied()
+    }
+
     /// An item goes into the message being filled.
     pub(super) fn sent(&mut self, item: u64, to: Rect, reads: Option<Rect>) {
         // A cell that a copy cuts is the copy's as a whole. Kept so, since a smaller screen may leave just

@@ -3,6 +3,7 @@
 use quickset_base::{Duration, Time};
 use quickset_rfb::{Rect, Region};
 
+use super::motion::ScreenMotion;
 use crate::codec::ItemKind;
 use crate::order::CellValues;
 
@@ -71,13 +72,19 @@ impl Lossy {
         self.rested.remove(to);
     }
 
-    /// A rectangle that has rested.
-    pub(super) fn next_rect(&mut self, now: Time) -> Option<Rect> {
+    /// This cell was sent with loss.
+    pub(super) fn is_lossy(&self, place: usize) -> bool {
+        self.cells.get(place).is_some()
+    }
+
+    /// A rectangle that has rested, and does not move.
+    pub(super) fn next_rect(&mut self, now: Time, motion: &ScreenMotion) -> Option<Rect> {
         if self.due.is_some_and(|due| due <= now) {
             self.due = None;
             for (place, cell) in self.cells.meeting(self.bounds) {
                 let Some(since) = self.cells.get(place) else { continue };
-                let due = since + self.rest;
+                let rested = since + self.rest;
+                let due = motion.moves_until(place).map_or(rested, |until| until.max(rested));
                 if due <= now {
                     self.rested.add(cell);
                 } else if self.due.is_none_or(|at| due < at) {
@@ -86,6 +93,11 @@ impl Lossy {
             }
         }
         self.rested.rects().first().copied()
+    }
+
+    /// Something has rested, and waits to be sent without loss.
+    pub(super) fn has_rested(&self) -> bool {
+        !self.rested.is_empty()
     }
 
     /// Nothing is lossy.

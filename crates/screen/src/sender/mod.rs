@@ -14,10 +14,14 @@
 mod bundle;
 mod cut;
 mod damage;
+#[cfg(test)]
+mod film_tests;
 mod flights;
 mod lossy;
 mod marks;
+mod motion;
 mod near;
+mod quality;
 mod stats;
 #[cfg(test)]
 mod tests;
@@ -29,6 +33,7 @@ use bytes::Bytes;
 use quickset_base::{Duration, Time};
 use quickset_rfb::{ClientEvent, Framebuffer, Outside, Rect, ResizeStatus, TooLarge};
 
+pub use self::quality::{JpegQuality, LinkEstimate, ParseQualityError};
 pub use self::stats::{ItemCount, SenderStats};
 pub use crate::codec::ItemKind;
 
@@ -38,7 +43,9 @@ use self::damage::{Copy, ScreenDamage};
 use self::flights::ScreenFlights;
 use self::lossy::Lossy;
 use self::marks::ScreenMarks;
+use self::motion::ScreenMotion;
 use self::near::{Focus, Near};
+use self::quality::QualityControl;
 use self::touched::Touched;
 use crate::codec::{PixelLoss, RectangleEncoder};
 use crate::message::{FromServer, Refresh, ScreenLayout, ScreenOrder};
@@ -51,8 +58,8 @@ pub struct SenderConfig {
     pub order: ScreenOrder,
     /// The longest message, in bytes, so that it fits one packet; at least 1000, at most 16384.
     pub budget: usize,
-    /// Quality of JPEG, 1 to 100.
-    pub quality: u8,
+    /// Between which qualities of JPEG it may choose, as the link is ([`ScreenSender::set_link`]).
+    pub quality: JpegQuality,
     /// How long an area rests before it is sent without loss.
     pub rest: Duration,
     /// The largest shadow, in bytes; four a pixel.
@@ -60,12 +67,12 @@ pub struct SenderConfig {
 }
 
 impl Default for SenderConfig {
-    /// Fenced; messages of 1150 bytes; quality 80; lossless after 300 ms; up to 256 MiB.
+    /// Fenced; messages of 1150 bytes; quality 30 to 90; lossless after 300 ms; up to 256 MiB.
     fn default() -> Self {
         Self {
             order: ScreenOrder::Fenced,
             budget: 1150,
-            quality: 80,
+            quality: JpegQuality::default(),
             rest: Duration::from_millis(300),
             max_bytes: 256 << 20,
         }
@@ -83,7 +90,7 @@ impl Default for SenderConfig {
 ///    other orders none should.
 /// 4. Send what [`control`](Self::control) returns, and give REFRESH and UNABLE to [`refresh`](Self::refresh)
 ///    and [`unable`](Self::unable).
-/// 5. [`point`](Self::point) may be told at any time, or never.
+/// 5. [`point`](Self::point) and [`set_link`](Self::set_link) may be told at any time, or never.
 /// 6. Poll again after each of these, and at [`next_deadline`](Self::next_deadline).
 #[derive(Debug)]
 pub struct ScreenSender {
@@ -93,6 +100,8 @@ pub struct ScreenSender {
     lossy: Lossy,
     flights: ScreenFlights,
     marks: ScreenMarks,
+    motion: ScreenMotion,
+    quality: QualityControl,
     encoder: RectangleEncoder,
     sizes: CellSizes,
     near: Near,
@@ -151,7 +160,9 @@ impl ScreenSender {
             lossy: Lossy::new(config.rest),
             flights: ScreenFlights::new(),
             marks: ScreenMarks::default(),
-            encoder: RectangleEncoder::new(config.quality),
+            motion: ScreenMotion::new(),
+            quality: QualityControl::new(config.quality),
+            encoder: RectangleEncoder::new(config.quality.most()),
             sizes: CellSizes::new(),
             near: Near::default(),
             spare: None,
@@ -207,6 +218,7 @@ impl ScreenSender {
             ClientEvent::Pixels { rect, pixels } => {
                 self.shadow.put(*rect, pixels)?;
                 self.damage.pixels(now, *rect);
+                self.motion.drawn(*rect);
                 None
             }
             ClientEvent::Copy { rect, x, y } => {
@@ -215,6 +227,7 @@ impl ScreenSender {
             }
             ClientEvent::UpdateEnd => {
                 self.damage.update_end();
+                self.motion.update_end(now, |place| self.lossy.is_lossy(place));
                 None
             }
             ClientEvent::Resize(resize) => {
@@ -249,6 +262,11 @@ impl ScreenSender {
     /// messages go.
     pub fn point(&mut self, x: u16, y: u16) {
         self.near.point(x, y);
+    }
+
+    /// What the transport knows of the link: pictures have the quality that it carries.
+    pub fn set_link(&mut self, link: LinkEstimate) {
+        self.quality.set_link(link);
     }
 
     /// What to hand to the screen stream next, if there is anything and `room` bytes are enough for it. Asked
@@ -316,14 +334,18 @@ impl ScreenSender {
         self.spare = None;
         self.segment.clear();
         self.flights.forget();
+        self.motion.forget();
         self.size_due = true;
         self.refresh_all();
     }
 
     /// When to poll again even if nothing happens.
     pub fn next_deadline(&self) -> Option<Time> {
-        let lossless = self.lossy.deadline().filter(|_| self.damage.is_nothing());
-        let waiting = [self.marks.deadline(self.epoch, self.next), lossless, self.damage.deadline()];
+        let quiet = self.damage.is_nothing();
+        let lossless = self.lossy.deadline().filter(|_| quiet);
+        let film = self.motion.deadline(quiet, self.lossy.has_rested());
+        let mark = self.marks.deadline(self.epoch, self.next);
+        let waiting = [mark, lossless, film, self.damage.deadline()];
         waiting.into_iter().flatten().min()
     }
 
@@ -354,6 +376,7 @@ impl ScreenSender {
         }
         self.size_due = true;
         self.lossy.resize(width, height);
+        self.motion.resize(width, height);
         self.flights.resize(width, height);
         self.sizes.resize(width, height);
         Ok(())
@@ -379,6 +402,7 @@ impl ScreenSender {
         if self.size_due {
             return self.build_size();
         }
+        self.look_at_frames(now);
         let mut bundle = ItemBundle::new(self.config.budget, self.epoch, self.next, self.shadow.bounds());
         // Encoded before any copy that waits: it goes first, or the copy would read what was not there yet.
         if let Some(spare) = self.spare.take() {
@@ -434,10 +458,16 @@ impl ScreenSender {
     /// Pixels of this update. False when there is no more room, or more to come.
     fn add_pixels(&mut self, now: Time, bundle: &mut ItemBundle) -> bool {
         let fenced = self.config.order == ScreenOrder::Fenced;
-        self.damage.begin(now);
+        self.begin(now);
         let focus = self.focus(now, bundle);
-        let conflicts = |segment: &Touched, rect| fenced && segment.conflicts(rect, None);
-        while let Some(rect) = self.damage.next_rect(now, focus, |rect| conflicts(&self.segment, rect)) {
+        let still_first = self.still_first(now);
+        loop {
+            let conflicts = |rect| fenced && self.segment.conflicts(rect, None);
+            let rect = match still_first {
+                None => self.damage.next_rect(now, focus, conflicts),
+                Some(first) => self.damage.next_beside(now, focus, (self.motion.area(), first), conflicts),
+            };
+            let Some(rect) = rect else { break };
             if !self.add_piece(now, bundle, rect, PixelLoss::Allowed) {
                 return false;
             }
@@ -445,6 +475,37 @@ impl ScreenSender {
         // DT-28: the end of an update.
         bundle.ends_update = self.damage.turn_ended();
         !bundle.ends_update
+    }
+
+    /// What has become of frames of what moves.
+    fn look_at_frames(&mut self, now: Time) {
+        self.motion.settle(now);
+        while let Some(frame) = self.motion.next_arrived(self.flights.first()) {
+            self.quality.arrived(now, frame);
+        }
+        self.motion.hold(now, self.quality.link().min_rtt);
+    }
+
+    /// Begins an update, if it is time for one, in the quality that the link carries.
+    fn begin(&mut self, now: Time) {
+        if !self.damage.begin(now, self.motion.held()) {
+            return;
+        }
+        let (still, moves) = self.damage.turn_areas(self.motion.area());
+        self.quality.begin(still, moves, self.motion.interval());
+        if moves > 0 {
+            self.motion.frame_begins(now);
+        }
+    }
+
+    /// Whether what does not move goes first in a message; `None` when not both wait.
+    fn still_first(&mut self, now: Time) -> Option<bool> {
+        let moving = self.motion.area();
+        if self.damage.turn_meets(moving) && self.damage.waits_beside(now, moving) {
+            return Some(self.motion.stands_back());
+        }
+        self.motion.is_alone();
+        None
     }
 
     /// What the message is to begin with, or to go on with: what a person looks at, as far as others do not
@@ -464,14 +525,16 @@ impl ScreenSender {
 
     /// DT-26: lossy areas at rest, when nothing else is to be sent.
     fn add_lossless(&mut self, now: Time, bundle: &mut ItemBundle) {
-        if !self.damage.is_nothing() {
+        if !self.damage.is_nothing() || self.motion.waits_to_refresh(now) {
             return;
         }
-        while let Some(rect) = self.lossy.next_rect(now) {
+        let before = bundle.room();
+        while let Some(rect) = self.lossy.next_rect(now, &self.motion) {
             if !self.add_piece(now, bundle, rect, PixelLoss::None) {
-                return;
+                break;
             }
         }
+        self.motion.refreshed(now, before - bundle.room(), self.quality.link().rate);
     }
 
     /// Adds a part of `rect` at its upper left. False when there is no more room.
@@ -484,6 +547,8 @@ impl ScreenSender {
         let bounds = self.shadow.bounds();
         let rect = if latest { whole_cells(rect, bounds) } else { rect };
         let mut piece = self.sizes.cut(rect, room, loss);
+        let moves = loss == PixelLoss::Allowed && self.motion.area().meets(piece);
+        self.encoder.set_quality(self.quality.of(moves));
         // Slivers that fill a message up would leave slivers to send, each with a header of its own.
         if piece != rect && room * 2 < self.config.budget {
             return false;
@@ -501,12 +566,27 @@ impl ScreenSender {
         };
         self.damage.encoded(piece);
         self.lossy.encoded(now, piece, item.kind);
+        if loss == PixelLoss::Allowed {
+            self.note_piece(moves, &item);
+        }
         if self.admits(bundle, &item) {
             self.push(bundle, &item);
             return true;
         }
         self.spare = Some(item);
         false
+    }
+
+    /// What a piece took says what the next ones will.
+    fn note_piece(&mut self, moves: bool, item: &EncodedItem) {
+        let lossy = item.kind == ItemKind::Jpeg;
+        if lossy {
+            self.stats.quality(moves, self.quality.of(moves));
+        }
+        self.quality.learn(moves, item.writes.area(), item.bytes.len(), lossy);
+        if moves {
+            self.motion.frame_grows(item.bytes.len());
+        }
     }
 
     /// DT-28: a message that need not wait for a fence is not made to by another item.
@@ -546,6 +626,9 @@ impl ScreenSender {
             self.stats.message(payload.len());
             self.flights.closed(id, self.next, order == ScreenOrder::Latest);
             self.ready.push_back(ScreenItem::Message { id, payload, keep: order != ScreenOrder::Latest });
+        }
+        if self.motion.in_frame() && self.spare.is_none() && !self.damage.turn_meets(self.motion.area()) {
+            self.motion.frame_ends(self.next);
         }
         match order {
             // DT-27.

@@ -15,6 +15,11 @@ pub struct SenderStats {
     pub fences: u64,
     /// Pieces that were encoded, did not fit a message, and were halved.
     pub retries: u64,
+    /// The quality of JPEG of the last piece that moved like a film, and of the last one that did not; 0
+    /// before there was one.
+    pub moving_quality: u8,
+    /// See [`moving_quality`](Self::moving_quality).
+    pub still_quality: u8,
     kinds: [ItemCount; ItemKind::ALL.len()],
 }
 
@@ -39,6 +44,10 @@ impl SenderStats {
         self.messages += 1;
         self.bytes += bytes as u64;
         self.longest = self.longest.max(bytes);
+    }
+
+    pub(super) fn quality(&mut self, moves: bool, quality: u8) {
+        *(if moves { &mut self.moving_quality } else { &mut self.still_quality }) = quality;
     }
 
     pub(super) fn item(&mut self, kind: ItemKind, bytes: usize, pixels: usize) {

@@ -49,6 +49,11 @@ impl RectangleEncoder {
         }
     }
 
+    /// What follows has this quality of JPEG, 1 to 100.
+    pub(crate) fn set_quality(&mut self, quality: u8) {
+        self.quality = quality.clamp(1, 100);
+    }
+
     /// Appends the item that paints `rect`, which has at most [`MAX_PIXELS`] and at least one, or is of one
     /// colour.
     pub(crate) fn encode(
