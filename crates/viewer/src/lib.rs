@@ -19,8 +19,9 @@ use std::collections::VecDeque;
 use quickset_base::Time;
 use quickset_rfb::{Cursor, Framebuffer, Leds};
 use quickset_screen::message::{
-    ClientOffer, ClipboardMessage, DeviceTag, FromClient, FromServer, Hello, HelloChoice, MessageFault,
-    RecordInbox, RecordSplitter, ScreenLayout, ScreenOrder, ShownToken, VisitId, Welcome, stream_bytes,
+    ADAPTIVE, ClientOffer, ClipboardMessage, DeviceTag, FromClient, FromServer, Hello, HelloChoice,
+    MessageFault, RecordInbox, RecordSplitter, ScreenLayout, ScreenOrder, ShownToken, VisitId, Welcome,
+    stream_bytes,
 };
 use quickset_screen::receiver::{Changes, ReceiverConfig, ReceiverStats, ScreenReceiver};
 use quickset_web::{DatagramFault, FencedReceiver, FencedReceiverStats};
@@ -184,7 +185,13 @@ impl PageViewer {
         let offer = Some(ClientOffer::Token(ShownToken::new(token)));
         let device = DeviceTag(device.to_owned());
         let choice = HelloChoice { desktop: desktop.to_owned(), device, ..HelloChoice::default() };
-        stream_bytes(&FromClient::Hello(Hello { offer, choice, visit, ..Hello::default() }))
+        stream_bytes(&FromClient::Hello(Hello {
+            features: ADAPTIVE,
+            offer,
+            choice,
+            visit,
+            ..Hello::default()
+        }))
     }
 
     /// Bytes of the control stream.

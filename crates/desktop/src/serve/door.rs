@@ -9,8 +9,8 @@ use super::{HouseRooms, ViewerOwner};
 use crate::error::LinkError;
 use crate::link::{IncomingMessages, MessageOutbox, PeerLink};
 use crate::message::{
-    CLIPBOARD, ClientOffer, FromClient, FromServer, Hello, MessageFault, Permissions, SHOWN, ScreenOrder,
-    VisitId, Welcome, code,
+    ADAPTIVE, CLIPBOARD, ClientOffer, FromClient, FromServer, Hello, MessageFault, Permissions, SHOWN,
+    ScreenOrder, VisitId, Welcome, code,
 };
 use crate::trust::{
     ClientGate, Denial, DesktopLabel, DeviceRights, GateEntry, Now, PageEntry, PageLinks, ProvenKey,
@@ -24,6 +24,8 @@ pub(crate) struct Admitted {
     pub(crate) control_out: MessageOutbox,
     /// It takes the clipboard on a stream of its own.
     pub(crate) takes_texts: bool,
+    /// It takes pixels in adaptive codes.
+    pub(crate) adaptive: bool,
     /// It hears, and there is something to be heard.
     pub(crate) hears: bool,
     /// What it may do.
@@ -127,8 +129,9 @@ async fn hear(
     let terms = ClientTerms { permissions, hears, ..rooms.shared.terms };
     let turn = welcome(&mut control_out, terms, &desktop, claim).await?;
     tracing::info!(from = %client.address, %key, by = ?entry.by, "came in");
-    let takes_texts = hello.features & CLIPBOARD != 0;
-    let admitted = Admitted { control, control_out, takes_texts, hears, permissions, desktop, turn };
+    let [takes_texts, adaptive] = [CLIPBOARD, ADAPTIVE].map(|feature| hello.features & feature != 0);
+    let admitted =
+        Admitted { control, control_out, takes_texts, adaptive, hears, permissions, desktop, turn };
     Ok(AdmittedBy { admitted, entry })
 }
 
@@ -173,9 +176,10 @@ async fn hear_page(
     let terms = ClientTerms { permissions, ..rooms.shared.terms };
     let turn = welcome(&mut control_out, terms, &desktop, claim).await?;
     tracing::info!(from = %address, link = ?entry.link, "a page came in");
-    // Pages are not older than what they are served by.
+    // Pages are not older than what they are served by, unless they were loaded before that was.
+    let (takes_texts, adaptive, hears) = (true, hello.features & ADAPTIVE != 0, false);
     let admitted =
-        Admitted { control, control_out, takes_texts: true, hears: false, permissions, desktop, turn };
+        Admitted { control, control_out, takes_texts, adaptive, hears, permissions, desktop, turn };
     Ok(AdmittedBy { admitted, entry })
 }
 

@@ -52,7 +52,8 @@ impl ClientSession {
             PeerLink::Tcp(_) => TCP_BUDGET,
             _ => budget(&link.stats()),
         };
-        let config = SenderConfig { order: shared.terms.order, budget, ..SenderConfig::default() };
+        let (order, adaptive) = (shared.terms.order, admitted.adaptive);
+        let config = SenderConfig { order, budget, adaptive, ..SenderConfig::default() };
         let session = Self {
             seat: admitted.desktop.stage.sit(config),
             link,
