@@ -17,6 +17,7 @@ mod arrows;
 mod bare;
 mod beside;
 mod browser;
+mod bytes;
 mod c;
 mod dashjs;
 mod deny;
@@ -255,6 +256,12 @@ const COMMANDS: &[XtaskCommand] = &[
         arguments: "[--flips 500] [--scroll] [--link WORDS] [--loss none] [--loss 1%] [--order fenced,latest] [--binary FILE] [--json]",
         about: "page flips over both desktop gateways, with losses: how long until a viewer has all of a page (12 min); or a terminal that scrolls: how evenly its lines come",
         run: flips::command,
+    },
+    XtaskCommand {
+        name: "bytes",
+        arguments: "[--pages 10] [--pictures FOLDER] [--order fenced] [--old]",
+        about: "bytes of pages of text that are turned, of scrolling, typing and dragging, beside Tight: a table; also of pictures of screens (PPM), or for a client that takes no adaptive codes",
+        run: bytes::command,
     },
     XtaskCommand {
         name: "browser",

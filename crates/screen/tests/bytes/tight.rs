@@ -15,14 +15,22 @@ use quickset_rfb::{Framebuffer, Rect, Region};
 pub(crate) struct TightModel {
     /// Of bits, and of indices.
     streams: [Box<CompressorOxide>; 2],
+    /// Rectangles are such that about one fits a packet.
+    is_cut: bool,
     /// Each rectangle begins a stream anew.
-    pub(crate) forgets: bool,
-    pub(crate) jpeg: bool,
+    forgets: bool,
 }
 
 impl TightModel {
+    /// As it is.
     pub(crate) fn new() -> Self {
-        Self { streams: [stream(), stream()], forgets: false, jpeg: true }
+        Self { streams: [stream(), stream()], is_cut: false, forgets: false }
+    }
+
+    /// The same in pieces of which each fits a packet, with streams that go on, or so that each can be read
+    /// without any other.
+    pub(crate) fn in_pieces(forgets: bool) -> Self {
+        Self { is_cut: true, forgets, ..Self::new() }
     }
 
     /// Bytes of an update that draws `changed` of `screen` and has so many copies.
@@ -38,10 +46,12 @@ impl TightModel {
         }
         for &rect in rest.rects() {
             let height = (MOST_PIXELS / usize::from(rect.width())).max(1) as u16;
+            let (width, height) = if self.is_cut { PIECE } else { (rect.width(), height) };
             for top in (rect.top()..rect.bottom()).step_by(height.into()) {
-                let bottom = top.saturating_add(height).min(rect.bottom());
-                let part = Rect::between(rect.left(), top, rect.right(), bottom);
-                bytes += RECTANGLE + self.rectangle(screen, part);
+                for left in (rect.left()..rect.right()).step_by(width.into()) {
+                    let part = rect.clip(left, top, width, height);
+                    bytes += RECTANGLE + self.rectangle(screen, part);
+                }
             }
         }
         bytes
@@ -55,7 +65,7 @@ impl TightModel {
         for &pixel in &pixels {
             match colours.iter().position(|&(colour, _)| colour == pixel) {
                 Some(place) => colours[place].1 += 1,
-                None if colours.len() == MOST_COLOURS => return self.many(&pixels, rect),
+                None if colours.len() == MOST_COLOURS => return Self::many(&pixels, rect),
                 None => colours.push((pixel, 1)),
             }
         }
@@ -86,11 +96,8 @@ impl TightModel {
         head + data(deflate(&mut self.streams[stream], &plain))
     }
 
-    fn many(&self, pixels: &[u32], rect: Rect) -> usize {
+    fn many(pixels: &[u32], rect: Rect) -> usize {
         let bytes: Vec<u8> = pixels.iter().flat_map(|pixel| pixel.to_be_bytes()[1..].to_vec()).collect();
-        if !self.jpeg {
-            return 1 + data(deflate(&mut stream(), &bytes));
-        }
         let mut file = Vec::new();
         let mut encoder = jpeg_encoder::Encoder::new(&mut file, 92);
         encoder.set_sampling_factor(jpeg_encoder::SamplingFactor::R_4_4_4);
@@ -157,6 +164,8 @@ fn deflate(stream: &mut CompressorOxide, plain: &[u8]) -> usize {
 /// Place, size and encoding.
 const RECTANGLE: usize = 12;
 const MOST_PIXELS: usize = 65_536;
+/// A piece of text that takes about as much as a packet.
+const PIECE: (u16, u16) = (128, 64);
 const MOST_COLOURS: usize = 96;
 const BLOCK: u16 = 16;
 const LEAST_SOLID: usize = 2048;

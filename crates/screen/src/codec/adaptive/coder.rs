@@ -23,12 +23,16 @@ impl Chance {
     }
 
     /// The first decisions count most.
+    #[inline]
     fn learn(&mut self, yes: bool) {
         let (rate, next) = RATES[usize::from(self.seen & 31)];
-        let end = if yes { u16::MAX } else { 0 };
         // The way left is below 2^16, and so is the rate.
-        let step = (u32::from(self.yes.abs_diff(end)) * rate >> 16) as u16;
-        self.yes = if yes { self.yes + step } else { self.yes - step };
+        let part = |way: u16| (u32::from(way) * rate >> 16) as u16;
+        if yes {
+            self.yes += part(u16::MAX - self.yes);
+        } else {
+            self.yes -= part(self.yes);
+        }
         self.seen = next;
     }
 }
@@ -137,11 +141,12 @@ impl DecisionCoder for DecisionWriter {
         let part = chance.part(self.state.range);
         if yes {
             self.state.range = part;
+            chance.learn(true);
         } else {
             self.state.low += u64::from(part);
             self.state.range -= part;
+            chance.learn(false);
         }
-        chance.learn(yes);
         while self.state.range < 1 << 24 {
             self.state.range <<= 8;
             self.shift();
@@ -205,11 +210,12 @@ impl DecisionCoder for DecisionReader<'_> {
         let yes = self.code < part;
         if yes {
             self.range = part;
+            chance.learn(true);
         } else {
             self.code -= part;
             self.range -= part;
+            chance.learn(false);
         }
-        chance.learn(yes);
         while self.range < 1 << 24 {
             self.range <<= 8;
             self.shift();

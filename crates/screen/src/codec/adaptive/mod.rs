@@ -55,16 +55,15 @@ struct ColourIndex {
     slots: Box<[(u32, u8); SLOTS]>,
 }
 
-/// A pixel's neighbours, by where they are: w is to the left, n above, nn two rows above.
+/// A pixel's neighbours.
 #[derive(Clone, Copy)]
 struct Around {
-    w: u8,
-    ww: u8,
-    www: u8,
-    nw: u8,
-    n: u8,
-    ne: u8,
-    nn: u8,
+    /// The three to the left, the nearest least significant.
+    west: u32,
+    /// Left above, above and right above, the first least significant.
+    north: u32,
+    /// Two rows above.
+    far_north: u8,
 }
 
 impl PixelModel {
@@ -135,10 +134,10 @@ impl PixelModel {
             while x < width {
                 let mut not = NONE;
                 if around.is_flat() {
-                    paper = around.w;
+                    paper = around.west();
                     let most = 1 + run(&above[MARGIN + x + 2..=MARGIN + width], paper);
                     let length = indices.map_or(0, |indices| run(&indices[x..][..most], paper));
-                    let twice = around.nn == paper;
+                    let twice = around.far_north == paper;
                     let length = self.chances.length(coder, (most, twice), length)?;
                     row[MARGIN + x..][..length].fill(paper);
                     x += length;
@@ -151,8 +150,7 @@ impl PixelModel {
                 let index = indices.map(|indices| indices[x]);
                 let colour = known.zip(index).map(|(known, index)| known.colours[usize::from(index)]);
                 let index = self.pixel(coder, around, (not, index.unwrap_or(0)), |model, coder| {
-                    let near =
-                        [around.w, around.n, around.ne, around.nw].into_iter().find(|&near| near != paper);
+                    let near = around.near().into_iter().find(|&near| near != paper);
                     let colours = &model.colours.colours;
                     let near = near.map_or(last, |near| colours[usize::from(near)]);
                     let paper = colours[usize::from(paper)];
@@ -183,6 +181,7 @@ impl PixelModel {
         // Those that were asked learn, and the others need not: they would hardly say more.
         let mut asked = [(0, 0); SURROUNDINGS];
         let mut found = None;
+        let (west, north) = (around.west(), around.north());
         let mut n = 0;
         while n < SURROUNDINGS {
             let (place, check) = around.place(n);
@@ -193,7 +192,7 @@ impl PixelModel {
             if memory.sure == 0 || memory.check != check || wrong.contains(&guess) {
                 continue;
             }
-            let kind = (memory.sure.min(3), memory.index == around.w, memory.index == around.n);
+            let kind = (memory.sure.min(3), memory.index == west, memory.index == north);
             if coder.decide(self.chances.right(n - 1, kind), known == memory.index) {
                 found = Some(memory.index);
                 break;
@@ -258,42 +257,51 @@ impl Around {
     fn of([above_that, above]: [&[u8]; 2], row: &[u8], x: usize) -> Self {
         let (west, north) = (&row[x..][..MARGIN], &above[MARGIN - 1 + x..][..3]);
         Self {
-            w: west[2],
-            ww: west[1],
-            www: west[0],
-            nw: north[0],
-            n: north[1],
-            ne: north[2],
-            nn: above_that[MARGIN + x],
+            west: u32::from_be_bytes([0, west[0], west[1], west[2]]),
+            north: u32::from_le_bytes([north[0], north[1], north[2], 0]),
+            far_north: above_that[MARGIN + x],
         }
     }
 
     /// Around the one behind it, in column `x`.
     fn next(self, index: u8, [above_that, above]: [&[u8]; 2], x: usize) -> Self {
         Self {
-            w: index,
-            ww: self.w,
-            www: self.ww,
-            nw: self.n,
-            n: self.ne,
-            ne: above[MARGIN + 1 + x],
-            nn: above_that[MARGIN + x],
+            west: self.west << 8 & 0xff_ffff | u32::from(index),
+            north: self.north >> 8 | u32::from(above[MARGIN + 1 + x]) << 16,
+            far_north: above_that[MARGIN + x],
         }
     }
 
+    /// The pixel to the left.
+    fn west(self) -> u8 {
+        (self.west & 0xff) as u8
+    }
+
+    /// The pixel above.
+    fn north(self) -> u8 {
+        (self.north >> 8 & 0xff) as u8
+    }
+
+    /// The pixel to the left, that above, and those to the right and left of that.
+    fn near(self) -> [u8; 4] {
+        [self.west(), self.north(), (self.north >> 16) as u8, (self.north & 0xff) as u8]
+    }
+
     fn is_flat(self) -> bool {
-        [self.w; 3] == [self.nw, self.n, self.ne]
+        self.north == (self.west & 0xff) * 0x01_0101
     }
 
     /// Where the n-th kind of surroundings is remembered, and what tells it from others there.
     fn place(self, n: usize) -> (usize, u8) {
-        let Self { w, ww, www, nw, n: north, ne, nn } = self;
-        let bytes = match n {
-            0 => [w, nw, north, ne, ww, nn, 0, 0],
-            1 => [w, north, 0, 0, 0, 0, 0, 0],
-            _ => [w, ww, www, 0, 0, 0, 0, 0],
+        let key = match n {
+            0 => {
+                let [west, north] = [self.west & 0xffff, self.north].map(u64::from);
+                north | west << 24 | u64::from(self.far_north) << 40
+            }
+            1 => u64::from(self.west & 0xff | self.north & 0xff00),
+            _ => u64::from(self.west),
         };
-        let mixed = (u64::from_le_bytes(bytes) + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let mixed = (key + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         ((mixed >> 52) as usize, (mixed >> 40 & 0xff) as u8)
     }
 }
