@@ -17,6 +17,7 @@ mod arrows;
 mod bare;
 mod beside;
 mod browser;
+mod bytes;
 mod c;
 mod dashjs;
 mod deny;
@@ -257,6 +258,12 @@ const COMMANDS: &[XtaskCommand] = &[
         arguments: "[--flips 500] [--scroll | --video] [--link WORDS] [--loss none] [--loss 1%] [--order fenced,latest] [--binary FILE] [--json]",
         about: "page flips over both desktop gateways, with losses: how long until a viewer has all of a page (12 min); or a terminal that scrolls: how evenly its lines come; or a film over 5 Mbit/s: how late its pictures and keys beside it come, and how good they are",
         run: flips::command,
+    },
+    XtaskCommand {
+        name: "bytes",
+        arguments: "[--pages 10] [--pictures FOLDER] [--order fenced] [--old]",
+        about: "bytes of pages of text that are turned, of scrolling, typing and dragging, beside Tight: a table; also of pictures of screens (PPM), or for a client that takes no adaptive codes",
+        run: bytes::command,
     },
     XtaskCommand {
         name: "browser",

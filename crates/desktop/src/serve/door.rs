@@ -9,8 +9,8 @@ use super::{HouseRooms, ViewerOwner};
 use crate::error::LinkError;
 use crate::link::{IncomingMessages, MessageOutbox, PeerLink};
 use crate::message::{
-    CLIPBOARD, ClientOffer, FromClient, FromServer, Hello, MessageFault, Permissions, SHOWN, ScreenOrder,
-    VisitId, Welcome, code,
+    ADAPTIVE, CLIPBOARD, ClientOffer, FromClient, FromServer, Hello, MessageFault, Permissions, SHOWN,
+    ScreenOrder, VisitId, Welcome, code,
 };
 use crate::trust::{
     ClientGate, Denial, DesktopLabel, DeviceRights, GateEntry, Now, PageEntry, PageLinks, ProvenKey,
@@ -24,6 +24,8 @@ pub(crate) struct Admitted {
     pub(crate) control_out: MessageOutbox,
     /// It takes the clipboard on a stream of its own.
     pub(crate) takes_texts: bool,
+    /// It takes pixels in adaptive codes.
+    pub(crate) adaptive: bool,
     /// Whether it hears, where there is something to be heard: from the beginning, or when it says so.
     pub(crate) hears: Option<HearsFrom>,
     /// What it may do.
@@ -135,9 +137,10 @@ async fn hear(
     let terms = ClientTerms { permissions, hears, ..rooms.shared.terms };
     let turn = welcome(&mut control_out, terms, &desktop, claim).await?;
     tracing::info!(from = %client.address, %key, by = ?entry.by, "came in");
-    let takes_texts = hello.features & CLIPBOARD != 0;
+    let [takes_texts, adaptive] = [CLIPBOARD, ADAPTIVE].map(|feature| hello.features & feature != 0);
     let hears = hears.then_some(HearsFrom::Beginning);
-    let admitted = Admitted { control, control_out, takes_texts, hears, permissions, desktop, turn };
+    let admitted =
+        Admitted { control, control_out, takes_texts, adaptive, hears, permissions, desktop, turn };
     Ok(AdmittedBy { admitted, entry })
 }
 
@@ -183,9 +186,11 @@ async fn hear_page(
     let terms = ClientTerms { permissions, hears, ..rooms.shared.terms };
     let turn = welcome(&mut control_out, terms, &desktop, claim).await?;
     tracing::info!(from = %address, link = ?entry.link, "a page came in");
-    // Pages are not older than what they are served by.
-    let (takes_texts, hears) = (true, hears.then_some(HearsFrom::Asking));
-    let admitted = Admitted { control, control_out, takes_texts, hears, permissions, desktop, turn };
+    // Pages are not older than what they are served by, unless they were loaded before that was.
+    let (takes_texts, adaptive) = (true, hello.features & ADAPTIVE != 0);
+    let hears = hears.then_some(HearsFrom::Asking);
+    let admitted =
+        Admitted { control, control_out, takes_texts, adaptive, hears, permissions, desktop, turn };
     Ok(AdmittedBy { admitted, entry })
 }
 

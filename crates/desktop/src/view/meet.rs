@@ -9,7 +9,7 @@ use super::dial::Dialer;
 use crate::error::LinkError;
 use crate::link::{IncomingMessages, LinkConfig, MessageOutbox, PeerLink};
 use crate::message::{
-    CLIPBOARD, ClientOffer, FromClient, FromServer, Hello, HelloChoice, VisitId, Welcome, code,
+    ADAPTIVE, CLIPBOARD, ClientOffer, FromClient, FromServer, Hello, HelloChoice, VisitId, Welcome, code,
 };
 use crate::trust::{
     Changed, DesktopLabel, FileError, KnownServers, OneTimeToken, Secret, SecretKind, SecretProof,
@@ -146,7 +146,15 @@ impl Meeting {
         let dialer = Arc::new(Dialer::new(server, trust, identity, link)?);
         let mut visit = [0; 16];
         let visit = aws_lc_rs::rand::fill(&mut visit).is_ok().then_some(VisitId(visit));
-        Ok(Self { dialer, credential, desktop, features: CLIPBOARD, visit, ready: None, secret: None })
+        Ok(Self {
+            dialer,
+            credential,
+            desktop,
+            features: CLIPBOARD | ADAPTIVE,
+            visit,
+            ready: None,
+            secret: None,
+        })
     }
 
     /// DT-67: it wants to hear.

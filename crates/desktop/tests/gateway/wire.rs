@@ -7,8 +7,8 @@ use quickset::{
     ClientConfig, Closed, Connection, Endpoint, Fingerprint, MessageReceiver, MessageSender, Trust,
 };
 use quickset_desktop::message::{
-    ALPN, CLIPBOARD, ClientOffer, ClipboardMessage, FromClient, FromServer, Hello, RecordInbox, ScreenOrder,
-    StreamMessage as _, code,
+    ADAPTIVE, ALPN, CLIPBOARD, ClientOffer, ClipboardMessage, FromClient, FromServer, Hello, RecordInbox,
+    ScreenOrder, StreamMessage as _, code,
 };
 use quickset_desktop::trust::{DeviceRights, OneTimeToken, Secret, SecretKind};
 use quickset_desktop::view::{Credential, GatewayPassword};
@@ -384,5 +384,31 @@ async fn the_clipboard_has_a_stream_of_its_own_for_whoever_takes_it() {
             FromServer::Pong(3) => break,
             other => assert!(!matches!(other, FromServer::Clipboard(_))),
         }
+    }
+}
+
+#[tokio::test]
+async fn adaptive_codes_are_for_whoever_takes_them() {
+    // DT-42, DT-77: to a client of before go pixels as they always did.
+    let (home, vnc) = (Home::new(), Vnc::start(64, 64).await);
+    let far = Far::start(&home, vnc.address, Setting::default());
+    let whole = quickset_rfb::Rect::sized(64, 64);
+    vnc.tell(Draw::Put(whole, (0..64 * 64).map(|at| (at * at / 7 % 20) * 0x0c_0907).collect()));
+    for (features, kind) in [(0, 3), (CLIPBOARD, 3), (ADAPTIVE, 8), (ADAPTIVE | CLIPBOARD, 8)] {
+        let mut bare = Bare::connect(&home, &far, true).await;
+        bare.say(&FromClient::Hello(Hello { features, ..Hello::default() })).await;
+        let Some(FromServer::Welcome(_)) = bare.hear().await else { panic!("WELCOME comes first") };
+        let mut screen = bare.connection.accept_messages().await.unwrap();
+        // Epoch, number and kind have a byte each.
+        let seen = async {
+            loop {
+                let message = screen.next().await.unwrap().unwrap();
+                if ![0, 1].contains(&message.payload[2]) {
+                    return message.payload[2];
+                }
+            }
+        };
+        let seen = tokio::time::timeout(crate::LIMIT, seen).await.expect("pixels of many colours");
+        assert_eq!(seen, kind, "{features}");
     }
 }

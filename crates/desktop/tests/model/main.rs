@@ -27,7 +27,8 @@ fn run(order: ScreenOrder, seed: u64, steps: usize, loss: f64) -> Pair {
     let mut rng = Rng::new(seed);
     let (width, height) = (64 + rng.below(150) as u16, 48 + rng.below(120) as u16);
     let mut scene = Scene::new(width, height, rng.fork());
-    let config = SenderConfig { order, budget: 1000 + rng.below(300) as usize, ..SenderConfig::default() };
+    let (budget, adaptive) = (1000 + rng.below(300) as usize, seed % 2 == 0);
+    let config = SenderConfig { order, budget, adaptive, ..SenderConfig::default() };
     let mut pair = Pair::new(config, Channel::new(rng.fork(), loss));
     pair.draw(&scene.ready());
     for _ in 0..steps {
@@ -108,8 +109,8 @@ fn whatever_is_asked_for_and_however_late_screens_are_equal_at_rest() {
         for seed in seeds(40) {
             let mut rng = Rng::new(seed);
             let mut scene = Scene::new(64 + rng.below(150) as u16, 48 + rng.below(120) as u16, rng.fork());
-            let config =
-                SenderConfig { order, budget: 1000 + rng.below(300) as usize, ..SenderConfig::default() };
+            let (budget, adaptive) = (1000 + rng.below(300) as usize, seed % 2 == 1);
+            let config = SenderConfig { order, budget, adaptive, ..SenderConfig::default() };
             let mut pair = Pair::new(config, Channel::new(rng.fork(), [0.0, 0.1, 0.3][seed as usize % 3]));
             pair.late = [0.5, 0.9, 0.98][seed as usize / 3 % 3];
             pair.draw(&scene.ready());

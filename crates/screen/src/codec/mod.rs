@@ -8,6 +8,7 @@
 //!
 //! Source: `spec/desktop.md` §6.
 
+mod adaptive;
 mod decode;
 #[cfg(feature = "encode")]
 mod encode;
@@ -20,7 +21,7 @@ use quickset_rfb::Rect;
 
 pub(crate) use decode::{CodedPixels, RectangleDecoder};
 #[cfg(feature = "encode")]
-pub(crate) use encode::{PixelLoss, RectangleEncoder};
+pub(crate) use encode::{PieceRoom, PixelLoss, RectangleEncoder};
 
 /// The kinds of items; `spec/desktop.md` §5.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -41,11 +42,13 @@ pub enum ItemKind {
     Jpeg,
     /// From elsewhere on the screen.
     Copy,
+    /// Few colours by what surrounds them.
+    Adaptive,
 }
 
 impl ItemKind {
     /// All, in the order of their numbers on the wire.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Size,
         Self::Solid,
         Self::Palette,
@@ -54,6 +57,7 @@ impl ItemKind {
         Self::RgbZstd,
         Self::Jpeg,
         Self::Copy,
+        Self::Adaptive,
     ];
 
     /// For tables and logs.
@@ -67,6 +71,7 @@ impl ItemKind {
             Self::RgbZstd => "rgb-zstd",
             Self::Jpeg => "jpeg",
             Self::Copy => "copy",
+            Self::Adaptive => "adaptive",
         }
     }
 }
@@ -77,6 +82,8 @@ pub(crate) const MAX_PIXELS: usize = 1 << 16;
 const MIN_JPEG_SIDE: u16 = 8;
 /// DT-22: the most colours of a palette.
 const MAX_COLOURS: usize = 96;
+/// DT-76: those of an adaptive code.
+const MOST_ADAPTIVE: usize = 256;
 /// RFC 8878 §3.1.1: the magic number, which does not travel.
 const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 /// DT-16: pixels that one message may make the client decode.

@@ -50,10 +50,18 @@ fn read(item: &[u8]) -> (ItemKind, Rect, CodedPixels<'_>) {
     (kind, rect, coded)
 }
 
+/// An item of all of a rectangle.
+fn item_of(fb: &Framebuffer, rect: Rect, loss: PixelLoss, adaptive: bool) -> (ItemKind, Vec<u8>) {
+    let (mut item, endless) = (Vec::new(), PieceRoom { wanted: 1 << 20, most: 1 << 20, step: 16 });
+    let found = RectangleEncoder::new(80, adaptive).encode(fb, (rect, loss), endless, &mut item).unwrap();
+    let (kind, done) = found.expect("there is room");
+    assert_eq!(done, rect);
+    (kind, item)
+}
+
 /// Encodes a rectangle and decodes it again.
 fn through(fb: &Framebuffer, rect: Rect, loss: PixelLoss) -> (ItemKind, usize, Vec<u32>) {
-    let mut item = Vec::new();
-    let kind = RectangleEncoder::new(80).encode(fb, rect, loss, &mut item).unwrap();
+    let (kind, item) = item_of(fb, rect, loss, false);
     let (read_kind, read_rect, coded) = read(&item);
     assert_eq!((read_kind, read_rect), (kind, rect));
     (kind, item.len(), RectangleDecoder::new().decode(rect, coded).unwrap().to_vec())
@@ -97,13 +105,67 @@ fn each_kind_is_chosen_where_it_belongs() {
 }
 
 #[test]
+fn few_colours_are_adaptive_for_whoever_takes_that() {
+    // DT-77. Of few pixels bits are shorter, of one colour that is all, and noise of three hundred colours is
+    // no text, nor is what is to be without loss with more than 256.
+    let mut rng = Rng::new(6);
+    let lossless = PixelLoss::None;
+    let cases = [
+        (1, 64, lossless, ItemKind::Solid),
+        (2, 2, lossless, ItemKind::Palette),
+        (20, 64, lossless, ItemKind::Adaptive),
+        (200, 64, lossless, ItemKind::Adaptive),
+        (256, 64, lossless, ItemKind::Adaptive),
+        (300, 64, PixelLoss::Allowed, ItemKind::Jpeg),
+    ];
+    for (colours, side, loss, expected) in cases {
+        let fb = screen(side, side, colours, &mut rng);
+        let (kind, item) = item_of(&fb, fb.bounds(), loss, true);
+        assert_eq!(kind, expected, "{colours} colours");
+        let (_, rect, coded) = read(&item);
+        let back = RectangleDecoder::new().decode(rect, coded).unwrap().to_vec();
+        assert!(kind == ItemKind::Jpeg || back == pixels(&fb, rect));
+        let (old, _) = item_of(&fb, fb.bounds(), loss, false);
+        assert_ne!(old, ItemKind::Adaptive, "{colours} colours");
+    }
+}
+
+#[test]
+fn a_piece_ends_where_there_is_no_more_room_or_too_many_colours() {
+    let mut rng = Rng::new(7);
+    // 20 colours at random are 4.3 bits each: of 64 columns 37 rows and not 64 are 1300 bytes.
+    let fb = screen(64, 64, 20, &mut rng);
+    let mut encoder = RectangleEncoder::new(80, true);
+    for (top, step, least, most) in [(0, 16, 32, 32), (5, 16, 27, 27), (0, 4, 32, 36), (2, 4, 30, 38)] {
+        let rect = Rect::between(0, top, 64, 64);
+        let (mut item, room) = (Vec::new(), PieceRoom { wanted: 1300, most: 1350, step });
+        let found = encoder.encode(&fb, (rect, PixelLoss::None), room, &mut item).unwrap();
+        let (kind, done) = found.expect("a part fits");
+        assert_eq!((kind, done.left(), done.top(), done.width()), (ItemKind::Adaptive, 0, top, 64));
+        assert!((least..=most).contains(&done.height()) && done.bottom() % step == 0, "{done}");
+        assert!(item.len() <= 1300);
+        let (_, rect, coded) = read(&item);
+        assert_eq!(RectangleDecoder::new().decode(rect, coded).unwrap(), pixels(&fb, done));
+    }
+    // Sixteen rows do not fit.
+    let (mut item, room) = (Vec::new(), PieceRoom { wanted: 300, most: 400, step: 16 });
+    assert_eq!(encoder.encode(&fb, (fb.bounds(), PixelLoss::None), room, &mut item).unwrap(), None);
+    // Each row has eight colours of its own: 32 rows have 256.
+    let mut fb = Framebuffer::new(64, 64, 1 << 26).unwrap();
+    let stripes: Vec<u32> = (0..64 * 64).map(|at| at / 64 << 8 | at % 8).collect();
+    fb.put(fb.bounds(), &stripes).unwrap();
+    let endless = PieceRoom { wanted: 1 << 20, most: 1 << 20, step: 16 };
+    let found = encoder.encode(&fb, (fb.bounds(), PixelLoss::Allowed), endless, &mut Vec::new()).unwrap();
+    assert_eq!(found, Some((ItemKind::Adaptive, Rect::sized(64, 32))));
+}
+
+#[test]
 fn a_palette_is_packed_as_specified() {
     // spec/desktop.md §14: chequered, 4x2, black and white.
     let mut fb = Framebuffer::new(4, 2, 1 << 20).unwrap();
     let (b, w) = (0, 0xff_ffff);
     fb.put(fb.bounds(), &[b, w, b, w, w, b, w, b]).unwrap();
-    let mut item = Vec::new();
-    RectangleEncoder::new(80).encode(&fb, fb.bounds(), PixelLoss::Allowed, &mut item).unwrap();
+    let (_, item) = item_of(&fb, fb.bounds(), PixelLoss::Allowed, false);
     assert_eq!(item, [0x02, 0, 0, 4, 2, 1, 0, 0, 0, 0xff, 0xff, 0xff, 0b0101_1010]);
 }
 
@@ -252,14 +314,14 @@ proptest! {
         let mut rng = Rng::new(seed);
         let fb = screen(40, 30, colours, &mut rng);
         let loss = if lossless { PixelLoss::None } else { PixelLoss::Allowed };
-        let mut item = Vec::new();
-        RectangleEncoder::new(80).encode(&fb, fb.bounds(), loss, &mut item).unwrap();
+        let (mut item, room) = (Vec::new(), PieceRoom { wanted: 1 << 20, most: 1 << 20, step: 4 });
+        RectangleEncoder::new(80, seed % 2 == 0).encode(&fb, (fb.bounds(), loss), room, &mut item).unwrap();
         for (at, byte) in changes {
             let at = at.index(item.len());
             item[at] = byte;
         }
         let mut f = FieldReader::new(&item, "an item");
-        let kind = ItemKind::ALL[f.u8().unwrap() as usize % 8];
+        let kind = ItemKind::ALL[f.u8().unwrap() as usize % ItemKind::ALL.len()];
         if let Ok(rect) = f.rect() {
             let rect = Rect::sized(4096, 4096).intersection(rect);
             if let Ok(coded) = CodedPixels::read(kind, rect, &mut f) {

@@ -120,6 +120,8 @@ pub mod code {
 pub const ALPN: &str = "quickset-desktop/1";
 /// Of the features in HELLO: the client takes the clipboard on a stream of its own (DT-46).
 pub const CLIPBOARD: u64 = 1;
+/// Of the features in HELLO: the client takes pixels in adaptive codes (DT-77).
+pub const ADAPTIVE: u64 = 32;
 /// Of the exchanges in HELLO: a token that is shown as it is, on sessions of pages (WB-15).
 pub const SHOWN: u8 = 2;
 /// The version in HELLO and WELCOME.

@@ -4,7 +4,7 @@ use quickset_base::{Duration, Time};
 use quickset_rfb::{Cursor, Framebuffer, Outside, Rect, crc32};
 
 use super::{FILE_HEAD, RECORD_HEAD, SIGNATURE, VERSION, kind};
-use crate::codec::{ItemKind, MAX_DECODED, PixelLoss, RectangleEncoder};
+use crate::codec::{ItemKind, MAX_DECODED, PieceRoom, PixelLoss, RectangleEncoder};
 use crate::message::{FieldReader, FromServer, MessageFault, PutFields, StreamMessage};
 
 /// Makes a recording. The contract:
@@ -65,7 +65,7 @@ impl RecordingWriter {
             time: Time::ZERO,
             epoch: 0,
             next: 1,
-            encoder: RectangleEncoder::new(100),
+            encoder: RectangleEncoder::new(100, true),
             shadow: None,
             begun: false,
             name: None,
@@ -260,13 +260,19 @@ impl RecordingWriter {
                 continue;
             }
             bytes.clear();
-            let encoded = self.encoder.encode(&shadow, rect, PixelLoss::None, &mut bytes);
+            let encoded = self.encoder.encode(&shadow, (rect, PixelLoss::None), ROOM, &mut bytes);
             debug_assert!(encoded.is_ok(), "the rectangle is inside the picture");
-            // DT-5: noise is longer than one message may be.
-            if bytes.len() > MOST_ITEM {
-                rects.extend(halves(rect));
-                continue;
-            }
+            let rect = match encoded {
+                Ok(Some((_, done))) if bytes.len() <= MOST_ITEM => {
+                    rects.push(Rect::between(rect.left(), done.bottom(), rect.right(), rect.bottom()));
+                    done
+                }
+                // DT-5: noise is longer than one message may be.
+                _ => {
+                    rects.extend(halves(rect));
+                    continue;
+                }
+            };
             // DT-16.
             if message.len() + bytes.len() > MESSAGE || decoded + rect.area() > MAX_DECODED {
                 self.add(&message);
@@ -363,6 +369,7 @@ const TILE: usize = 1 << 14;
 /// Bytes of a message, and of one item in it: DT-5.
 const MESSAGE: usize = 16384;
 const MOST_ITEM: usize = MESSAGE - 16;
+const ROOM: PieceRoom = PieceRoom { wanted: MOST_ITEM, most: MOST_ITEM, step: 1 };
 /// Bytes of messages in one record, in front of which is the length of each.
 const MOST_TOGETHER: usize = 256 << 10;
 /// From one picture to the next.

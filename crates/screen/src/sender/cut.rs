@@ -14,11 +14,15 @@ pub(super) struct CellSizes {
     cells: CellValues<u16>,
     /// The same for all that was sent lately, lossless pieces apart: a guess for cells that are new.
     likely: [u32; 2],
+    /// How much to take, in tenths of what is likely to fit.
+    aim: usize,
 }
 
 impl CellSizes {
-    pub(super) fn new() -> Self {
-        Self { cells: CellValues::new(), likely: [FIRST_GUESS; 2] }
+    /// With `adaptive` pieces that are too large can be cut when they are.
+    pub(super) fn new(adaptive: bool) -> Self {
+        // A piece that is too long for the other codecs costs more than room that is left.
+        Self { cells: CellValues::new(), likely: [FIRST_GUESS; 2], aim: if adaptive { 13 } else { 9 } }
     }
 
     pub(super) fn resize(&mut self, width: u16, height: u16) {
@@ -33,8 +37,7 @@ impl CellSizes {
             PixelLoss::None => None,
         };
         let each = known.filter(|&n| n > 0).map_or(self.likely[loss as usize], u32::from).max(1) as usize;
-        // Nine tenths of what would fit: one that is too long costs more than room that is left.
-        let pixels = (room * 256 * 16 * 9 / 10 / each).clamp(AREA, MAX_PIXELS);
+        let pixels = (room * 256 * 16 * self.aim / 10 / each).clamp(AREA, MAX_PIXELS);
         if rect.area() <= pixels {
             return rect;
         }

@@ -47,9 +47,9 @@ use self::motion::ScreenMotion;
 use self::near::{Focus, Near};
 use self::quality::QualityControl;
 use self::touched::Touched;
-use crate::codec::{PixelLoss, RectangleEncoder};
+use crate::codec::{PieceRoom, PixelLoss, RectangleEncoder};
 use crate::message::{FromServer, Refresh, ScreenLayout, ScreenOrder};
-use crate::order::whole_cells;
+use crate::order::{CELL, whole_cells};
 
 /// How to send a screen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,10 +64,12 @@ pub struct SenderConfig {
     pub rest: Duration,
     /// The largest shadow, in bytes; four a pixel.
     pub max_bytes: usize,
+    /// The client takes adaptive codes, which most text is shortest in: [`ADAPTIVE`](crate::message::ADAPTIVE).
+    pub adaptive: bool,
 }
 
 impl Default for SenderConfig {
-    /// Fenced; messages of 1150 bytes; quality 30 to 90; lossless after 300 ms; up to 256 MiB.
+    /// Fenced; messages of 1150 bytes; quality 30 to 90; lossless after 300 ms; up to 256 MiB; for any client.
     fn default() -> Self {
         Self {
             order: ScreenOrder::Fenced,
@@ -75,6 +77,7 @@ impl Default for SenderConfig {
             quality: JpegQuality::default(),
             rest: Duration::from_millis(300),
             max_bytes: 256 << 20,
+            adaptive: false,
         }
     }
 }
@@ -162,8 +165,8 @@ impl ScreenSender {
             marks: ScreenMarks::default(),
             motion: ScreenMotion::new(),
             quality: QualityControl::new(config.quality),
-            encoder: RectangleEncoder::new(config.quality.most()),
-            sizes: CellSizes::new(),
+            encoder: RectangleEncoder::new(config.quality.most(), config.adaptive),
+            sizes: CellSizes::new(config.adaptive),
             near: Near::default(),
             spare: None,
             ready: VecDeque::new(),
@@ -553,17 +556,25 @@ impl ScreenSender {
         if piece != rect && room * 2 < self.config.budget {
             return false;
         }
-        let item = loop {
-            let mut bytes = Vec::with_capacity(self.config.budget);
-            let kind = self.encoder.encode(&self.shadow, piece, loss, &mut bytes);
-            let kind = kind.expect("what is dirty lies inside the screen");
-            self.sizes.learn(piece, bytes.len(), loss);
-            if bytes.len() <= bundle.most() {
-                break EncodedItem { kind, bytes, writes: piece, reads: None };
+        // DT-30. Lines of text do not stand at multiples of 16.
+        let step = if latest { CELL } else { STEP };
+        let room = PieceRoom { wanted: room, most: bundle.most(), step };
+        let mut bytes = Vec::with_capacity(self.config.budget);
+        let (kind, piece) = loop {
+            bytes.clear();
+            let found = self.encoder.encode(&self.shadow, (piece, loss), room, &mut bytes);
+            match found.expect("what is dirty lies inside the screen") {
+                Some((kind, done)) if bytes.len() <= room.most => break (kind, done),
+                _ => {}
             }
+            // Of some codecs it is not known how much too long it is.
+            let length = if bytes.is_empty() { 2 * room.most } else { bytes.len() };
+            self.sizes.learn(piece, length, loss);
             self.stats.retries += 1;
             piece = cut::half(piece);
         };
+        self.sizes.learn(piece, bytes.len(), loss);
+        let item = EncodedItem { kind, bytes, writes: piece, reads: None };
         self.damage.encoded(piece);
         self.lossy.encoded(now, piece, item.kind);
         if loss == PixelLoss::Allowed {
@@ -655,5 +666,7 @@ const NEAR: usize = 9200;
 const LEAST_BUDGET: usize = 1000;
 /// DT-5.
 const MOST_BUDGET: usize = 16384;
+/// Rows at multiples of which a piece may end in orders with fences.
+const STEP: u16 = 4;
 /// With less room than this a message is sent as it is.
 const LEAST_ROOM: usize = 64;

@@ -15,6 +15,7 @@ pub(super) use self::expand::Expander;
 use self::jpeg::JpegPainter;
 #[cfg(not(feature = "encode"))]
 use self::portable::PortableExpander as Expander;
+use super::adaptive::PixelModel;
 use super::{ItemKind, MAX_COLOURS, MAX_PIXELS, MIN_JPEG_SIDE};
 use crate::message::{FieldReader, MessageFault};
 
@@ -27,6 +28,7 @@ pub(crate) enum CodedPixels<'a> {
     Rgb(&'a [u8]),
     RgbZstd(&'a [u8]),
     Jpeg { quality: u8, scan: &'a [u8] },
+    Adaptive(&'a [u8]),
 }
 
 impl<'a> CodedPixels<'a> {
@@ -56,6 +58,7 @@ impl<'a> CodedPixels<'a> {
                 }
                 Self::Jpeg { quality, scan: block(f)? }
             }
+            ItemKind::Adaptive => Self::Adaptive(block(f)?),
             ItemKind::Solid | ItemKind::Size | ItemKind::Copy => Self::Solid(f.colour()?),
         })
     }
@@ -79,6 +82,7 @@ fn count(f: &mut FieldReader<'_>) -> Result<usize, MessageFault> {
 pub(crate) struct RectangleDecoder {
     expander: Expander,
     painter: JpegPainter,
+    model: PixelModel,
     pixels: Vec<u32>,
 }
 
@@ -91,7 +95,12 @@ impl fmt::Debug for RectangleDecoder {
 
 impl RectangleDecoder {
     pub(crate) fn new() -> Self {
-        Self { expander: Expander::new(), painter: JpegPainter::default(), pixels: Vec::new() }
+        Self {
+            expander: Expander::new(),
+            painter: JpegPainter::default(),
+            model: PixelModel::new(),
+            pixels: Vec::new(),
+        }
     }
 
     /// As many pixels as `rect` has. The error says what is wrong.
@@ -117,6 +126,10 @@ impl RectangleDecoder {
             }
             CodedPixels::Jpeg { quality, scan } => {
                 self.painter.paint(scan, rect, quality, out).ok_or("not the scan of a JPEG")?;
+            }
+            CodedPixels::Adaptive(code) => {
+                let size = (rect.width().into(), rect.height().into());
+                self.model.decode(size, code, out).ok_or("an adaptive code is not of as many pixels")?;
             }
         }
         Ok(&self.pixels)

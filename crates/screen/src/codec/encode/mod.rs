@@ -11,12 +11,16 @@ use quickset_rfb::{Framebuffer, Outside, Rect};
 use self::palette::RectanglePalette;
 pub(super) use self::scan::Scanner;
 pub(super) use self::squeeze::Squeezer;
-use super::{ItemKind, MAX_PIXELS, MIN_JPEG_SIDE};
+use super::adaptive::{CodeRoom, PixelModel};
+use super::{ItemKind, MAX_COLOURS, MAX_PIXELS, MIN_JPEG_SIDE, MOST_ADAPTIVE};
 use crate::message::PutFields;
 
 /// Encodes rectangles, and chooses how.
 pub(crate) struct RectangleEncoder {
     quality: u8,
+    /// The client takes adaptive codes.
+    adaptive: bool,
+    model: PixelModel,
     palette: RectanglePalette,
     squeezer: Squeezer,
     scanner: Scanner,
@@ -30,6 +34,16 @@ pub(crate) enum PixelLoss {
     None,
 }
 
+/// How long an item may be, and where it may end.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PieceRoom {
+    /// Bytes that it should have at most, and that it must not have more of.
+    pub(crate) wanted: usize,
+    pub(crate) most: usize,
+    /// It may end at multiples of so many rows.
+    pub(crate) step: u16,
+}
+
 /// Buffers tell nobody anything.
 impl fmt::Debug for RectangleEncoder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -38,10 +52,12 @@ impl fmt::Debug for RectangleEncoder {
 }
 
 impl RectangleEncoder {
-    /// With this quality of JPEG, 1 to 100.
-    pub(crate) fn new(quality: u8) -> Self {
+    /// With this quality of JPEG, 1 to 100, and with adaptive codes if the client takes them.
+    pub(crate) fn new(quality: u8, adaptive: bool) -> Self {
         Self {
             quality: quality.clamp(1, 100),
+            adaptive,
+            model: PixelModel::new(),
             palette: RectanglePalette::new(),
             squeezer: Squeezer::new(),
             scanner: Scanner::default(),
@@ -54,45 +70,72 @@ impl RectangleEncoder {
         self.quality = quality.clamp(1, 100);
     }
 
-    /// Appends the item that paints `rect`, which has at most [`MAX_PIXELS`] and at least one, or is of one
-    /// colour.
+    /// Appends the item that paints `rect`, or as much of its upper part as there is room for, and says which.
+    /// `None` when it does not fit, and nothing is known that would. `rect` has at most [`MAX_PIXELS`] and at
+    /// least one, or is of one colour.
     pub(crate) fn encode(
         &mut self,
         screen: &Framebuffer,
-        rect: Rect,
-        loss: PixelLoss,
+        (rect, loss): (Rect, PixelLoss),
+        room: PieceRoom,
         out: &mut Vec<u8>,
-    ) -> Result<ItemKind, Outside> {
+    ) -> Result<Option<(ItemKind, Rect)>, Outside> {
         debug_assert!((1..=MAX_PIXELS).contains(&rect.area()), "{rect}");
-        let (few, start) = (self.palette.count(screen.rows(rect)?), out.len());
-        let mut kind = None;
+        let start = out.len();
+        let most = if self.adaptive { MOST_ADAPTIVE } else { MAX_COLOURS };
+        let rows = self.palette.count(screen.rows(rect)?, most);
+        // Text in many shades is cut where it would have too many.
+        let few =
+            if rows == rect.height() { Some(rect) } else { room.upper(rect, rows).filter(|_| self.adaptive) };
         // A palette of nearly as many colours as pixels is longer than the pixels.
-        if few && (self.palette.colours().len() == 1 || self.palette.packed_len() < 3 * rect.area()) {
-            let found = self.few_colours(rect, out);
-            let dense = (out.len() - start) * DENSE > rect.area() && self.palette.colours().len() > MANY;
-            if !dense {
-                return Ok(found);
-            }
-            kind = Some(found);
-        }
-        let large = rect.width().min(rect.height()) >= MIN_JPEG_SIDE && (!few || kind.is_some());
-        if loss == PixelLoss::Allowed && large {
-            let scan = self.scanner.scan(screen, rect, self.quality)?;
-            // Lossless is worth twice the bytes. At the highest quality noise is shorter as it is.
-            let most = if kind.is_some() { (out.len() - start) / 2 } else { 3 * rect.area() };
-            if scan.len() + 3 < most {
+        let is_worth = |palette: &RectanglePalette| {
+            palette.colours().len() == 1 || palette.packed_len() < 3 * rect.area()
+        };
+        let Some(few) = few.filter(|_| is_worth(&self.palette)) else {
+            return self.many_colours(screen, (rect, loss), room, out);
+        };
+        let Some((kind, done)) = self.few_colours(few, room, out) else {
+            // What takes a third of a byte for each pixel, and more, may be a part of a film.
+            let is_dense = few.area() <= DENSE * room.most && loss == PixelLoss::Allowed;
+            return if is_dense { self.many_colours(screen, (few, loss), room, out) } else { Ok(None) };
+        };
+        let bytes = out.len() - start;
+        let is_dense = bytes * DENSE > done.area() && self.palette.colours().len() > MANY;
+        if is_dense && loss == PixelLoss::Allowed && is_large(done) {
+            let scan = self.scanner.scan(screen, done, self.quality)?;
+            // Lossless is worth twice the bytes.
+            if scan.len() + 3 < bytes / 2 {
                 out.truncate(start);
-                begin(out, ItemKind::Jpeg, rect);
-                out.put_u8(self.quality);
-                out.put_varint(scan.len() as u64);
-                out.put(scan);
-                return Ok(ItemKind::Jpeg);
+                jpeg(done, self.quality, scan, out);
+                return Ok(Some((ItemKind::Jpeg, done)));
             }
         }
-        match kind {
-            Some(kind) => Ok(kind),
-            None => self.lossless(screen, rect, out),
+        Ok(Some((kind, done)))
+    }
+
+    /// With loss, if that is allowed, or without.
+    fn many_colours(
+        &mut self,
+        screen: &Framebuffer,
+        (rect, loss): (Rect, PixelLoss),
+        room: PieceRoom,
+        out: &mut Vec<u8>,
+    ) -> Result<Option<(ItemKind, Rect)>, Outside> {
+        let start = out.len();
+        let mut kind = None;
+        if loss == PixelLoss::Allowed && is_large(rect) {
+            let scan = self.scanner.scan(screen, rect, self.quality)?;
+            // At the highest quality noise is shorter as it is.
+            if scan.len() + 3 < 3 * rect.area() {
+                jpeg(rect, self.quality, scan, out);
+                kind = Some(ItemKind::Jpeg);
+            }
         }
+        let kind = match kind {
+            Some(kind) => kind,
+            None => self.lossless(screen, rect, out)?,
+        };
+        Ok(Some((kind, rect)).filter(|_| out.len() - start <= room.most))
     }
 
     /// Many colours: predicted planes, or pixels as they are.
@@ -111,32 +154,77 @@ impl RectangleEncoder {
         Ok(ItemKind::Rgb)
     }
 
-    fn few_colours(&mut self, rect: Rect, out: &mut Vec<u8>) -> ItemKind {
+    fn few_colours(&mut self, rect: Rect, room: PieceRoom, out: &mut Vec<u8>) -> Option<(ItemKind, Rect)> {
         let palette = &self.palette;
         if let [colour] = *palette.colours() {
             solid(rect, colour, out);
-            return ItemKind::Solid;
+            return Some((ItemKind::Solid, rect));
         }
-        let colours: u8 = palette.colours().len().saturated();
         let packed = palette.packed_len();
-        // A frame of Zstandard has about 12 bytes besides its content.
-        if packed > SMALL {
+        let last: u8 = (palette.colours().len() - 1).saturated();
+        if self.adaptive {
+            let width = usize::from(rect.width());
+            let indices = &palette.indices()[..rect.area()];
+            let rows =
+                self.model.encode((width, room.of_code(rect)), indices, palette.colours(), &mut self.content);
+            let done = rect.clip(rect.left(), rect.top(), rect.width(), rows.saturated());
+            if done.is_empty() {
+                return None;
+            }
+            if done != rect || self.content.len() < packed || palette.colours().len() > MAX_COLOURS {
+                begin(out, ItemKind::Adaptive, done);
+                out.put_varint(self.content.len() as u64);
+                out.put(&self.content);
+                return Some((ItemKind::Adaptive, done));
+            }
+        } else if packed > SMALL {
+            // A frame of Zstandard has about 12 bytes besides its content.
             self.content.clear();
             palette.spread(&mut self.content);
             let frame = self.squeezer.squeeze(&self.content);
             if frame.len() + 2 < packed {
                 begin(out, ItemKind::PaletteZstd, rect);
-                out.put_u8(colours - 1);
+                out.put_u8(last);
                 out.put_varint(frame.len() as u64);
                 out.put(frame);
-                return ItemKind::PaletteZstd;
+                return Some((ItemKind::PaletteZstd, rect));
             }
         }
         begin(out, ItemKind::Palette, rect);
-        out.put_u8(colours - 1);
+        out.put_u8(last);
         palette.pack(out);
-        ItemKind::Palette
+        Some((ItemKind::Palette, rect))
     }
+}
+
+impl PieceRoom {
+    /// What of `rect` can go alone, if no more than its upper rows can.
+    fn upper(self, rect: Rect, rows: u16) -> Option<Rect> {
+        let bottom = (rect.top() + rows) / self.step * self.step;
+        Some(Rect::between(rect.left(), rect.top(), rect.right(), bottom)).filter(|upper| !upper.is_empty())
+    }
+
+    /// What of it an adaptive code may take.
+    fn of_code(self, rect: Rect) -> CodeRoom {
+        CodeRoom {
+            wanted: self.wanted.saturating_sub(MAX_HEAD),
+            most: self.most.saturating_sub(MAX_HEAD),
+            first: (self.step - rect.top() % self.step).into(),
+            step: self.step.into(),
+            rows: rect.height().into(),
+        }
+    }
+}
+
+fn is_large(rect: Rect) -> bool {
+    rect.width().min(rect.height()) >= MIN_JPEG_SIDE
+}
+
+fn jpeg(rect: Rect, quality: u8, scan: &[u8], out: &mut Vec<u8>) {
+    begin(out, ItemKind::Jpeg, rect);
+    out.put_u8(quality);
+    out.put_varint(scan.len() as u64);
+    out.put(scan);
 }
 
 /// Appends the item that paints `rect` in one colour.
@@ -151,6 +239,8 @@ const DENSE: usize = 3;
 const MANY: usize = 24;
 /// Packed palettes up to this length are not worth squeezing.
 const SMALL: usize = 40;
+/// Kind, rectangle and length of an item, on screens of at most 16384 pixels a side.
+const MAX_HEAD: usize = 1 + 3 * 2 + 4 + 2;
 
 /// Writes what the body of an item of pixels begins with.
 fn begin(out: &mut Vec<u8>, kind: ItemKind, rect: Rect) {

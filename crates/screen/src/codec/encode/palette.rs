@@ -2,7 +2,7 @@
 
 use quickset_base::number::Unsigned as _;
 
-use super::super::{MAX_COLOURS, index_bits};
+use super::super::index_bits;
 use crate::message::PutFields;
 
 /// The colours of a rectangle, in the order of their first use, and the index of each pixel.
@@ -18,30 +18,40 @@ impl RectanglePalette {
         Self { slots: Box::new([(FREE, 0); SLOTS]), colours: Vec::new(), indices: Vec::new() }
     }
 
-    /// Counts the colours of some rows. False as soon as there are too many, after a look at as few pixels as
-    /// that takes.
-    pub(super) fn count<'a>(&mut self, rows: impl Iterator<Item = &'a [u32]>) -> bool {
+    /// Counts the colours of some rows, until there are more than `most`, at most 256: how many rows have no
+    /// more, after a look at as few pixels as that takes.
+    pub(super) fn count<'a>(&mut self, rows: impl Iterator<Item = &'a [u32]>, most: usize) -> u16 {
         self.slots.fill((FREE, 0));
         self.colours.clear();
         self.indices.clear();
         // Most pixels of a desktop are as their neighbour on the left.
         let (mut last, mut index) = (FREE, 0);
+        let mut counted = 0;
         for row in rows {
             let start = self.indices.len();
             self.indices.resize(start + row.len(), 0);
             for (pixel, place) in row.iter().zip(&mut self.indices[start..]) {
                 if *pixel != last {
-                    let Some(found) = find(&mut self.slots, &mut self.colours, *pixel) else { return false };
+                    let Some(found) = find(&mut self.slots, &mut self.colours, *pixel, most) else {
+                        self.indices.truncate(start);
+                        return counted;
+                    };
                     (last, index) = (*pixel, found);
                 }
                 *place = index;
             }
+            counted += 1;
         }
-        true
+        counted
     }
 
     pub(super) fn colours(&self) -> &[u32] {
         &self.colours
+    }
+
+    /// The index of each pixel.
+    pub(super) fn indices(&self) -> &[u8] {
+        &self.indices
     }
 
     /// How long [`pack`](Self::pack) will be.
@@ -70,12 +80,12 @@ impl RectanglePalette {
     }
 }
 
-fn find(slots: &mut [(u32, u8); SLOTS], colours: &mut Vec<u32>, pixel: u32) -> Option<u8> {
-    let mut at = (pixel.wrapping_mul(0x9e37_79b1) >> 24) as usize;
-    // A third of the slots is used at most: the search ends.
+fn find(slots: &mut [(u32, u8); SLOTS], colours: &mut Vec<u32>, pixel: u32, most: usize) -> Option<u8> {
+    let mut at = (pixel.wrapping_mul(0x9e37_79b1) >> 22) as usize;
+    // A quarter of the slots is used at most: the search ends.
     while slots[at].0 != pixel {
         if slots[at].0 == FREE {
-            if colours.len() == MAX_COLOURS {
+            if colours.len() == most {
                 return None;
             }
             slots[at] = (pixel, colours.len().saturated());
@@ -87,6 +97,6 @@ fn find(slots: &mut [(u32, u8); SLOTS], colours: &mut Vec<u32>, pixel: u32) -> O
     Some(slots[at].1)
 }
 
-const SLOTS: usize = 256;
+const SLOTS: usize = 1 << 10;
 /// No pixel: its highest byte is never used.
 const FREE: u32 = u32::MAX;

@@ -1,0 +1,128 @@
+//! How the numbers of a code become decisions.
+
+use super::SURROUNDINGS;
+use super::coder::{Chance, DecisionCoder};
+
+/// How likely decisions are.
+pub(super) struct ModelChances {
+    /// That one colour goes on to the end: by the number of bits of the length, and whether it is the colour
+    /// of the pixel two rows above too.
+    whole: [[Chance; 2]; 17],
+    /// Of how far it goes on otherwise, for lengths up to 15 and above: the number of bits, and the two that
+    /// follow the first of them.
+    bits: [[Chance; 16]; 2],
+    second: [[Chance; 16]; 2],
+    third: [[Chance; 16]; 2],
+    /// That a memory is right: how sure it is, and whether it says what is to the left, and what is above.
+    right: [[Chance; 16]; SURROUNDINGS],
+    /// That a colour is the last that had its green; and that red and blue are what a line makes expected.
+    again: Chance,
+    expected: Chance,
+    /// The last colour with each green; [`NO_COLOUR`] where there was none.
+    latest: [u32; 256],
+    /// Green, and red and blue beyond what was expected.
+    parts: [[Chance; 256]; 3],
+}
+
+impl ModelChances {
+    pub(super) const fn new() -> Self {
+        Self {
+            whole: [[Chance::EVEN; 2]; 17],
+            bits: [[Chance::EVEN; 16]; 2],
+            second: [[Chance::EVEN; 16]; 2],
+            third: [[Chance::EVEN; 16]; 2],
+            right: [[Chance::EVEN; 16]; SURROUNDINGS],
+            again: Chance::EVEN,
+            expected: Chance::EVEN,
+            latest: [NO_COLOUR; 256],
+            parts: [[Chance::EVEN; 256]; 3],
+        }
+    }
+
+    /// That a memory of the n-th kind of surroundings is right.
+    pub(super) fn right(&mut self, n: usize, (sure, is_w, is_n): (u8, bool, bool)) -> &mut Chance {
+        &mut self.right[n][usize::from(sure & 3 | u8::from(is_w) << 2 | u8::from(is_n) << 3)]
+    }
+
+    /// How far a colour goes on, at most `most` pixels. `None` when what was read is more.
+    pub(super) fn length<C: DecisionCoder>(
+        &mut self,
+        coder: &mut C,
+        (most, twice): (usize, bool),
+        length: usize,
+    ) -> Option<usize> {
+        let whole = &mut self.whole[most.checked_ilog2()? as usize][usize::from(twice)];
+        if coder.decide(whole, length == most) {
+            return Some(most);
+        }
+        // A number from 1: how many bits follow its first, and these.
+        let (class, number) = (usize::from(most > 15), length + 1);
+        let bits = tree(coder, &mut self.bits[class], 4, number.checked_ilog2()? as usize);
+        let mut read = 1;
+        for n in 0..bits {
+            let yes = number >> (bits - 1 - n) & 1 == 1;
+            let mut even = Chance::EVEN;
+            let chance = match n {
+                0 => &mut self.second[class][bits],
+                1 => &mut self.third[class][bits],
+                _ => &mut even,
+            };
+            read = read << 1 | usize::from(coder.decide(chance, yes));
+        }
+        // DT-76.
+        Some(read - 1).filter(|&length| length < most)
+    }
+
+    /// A colour, on a line between the colour of the paper and one near it if it is one of a soft edge.
+    pub(super) fn colour<C: DecisionCoder>(
+        &mut self,
+        coder: &mut C,
+        (paper, near): (u32, u32),
+        colour: u32,
+    ) -> u32 {
+        let [_, red, green, blue] = colour.to_be_bytes();
+        let [_, paper_red, paper_green, paper_blue] = paper.to_be_bytes().map(i32::from);
+        let [_, near_red, near_green, near_blue] = near.to_be_bytes().map(i32::from);
+        let [greens, reds, blues] = &mut self.parts;
+        let green = tree(coder, greens, 8, green.into()) as u8;
+        let latest = self.latest[usize::from(green)];
+        if latest != NO_COLOUR && coder.decide(&mut self.again, colour == latest) {
+            return latest;
+        }
+        let along = i32::from(green) - paper_green;
+        let line = near_green - paper_green;
+        let expect = |paper: i32, near: i32| {
+            let expected = paper + if line == 0 { along } else { along * (near - paper) / line };
+            expected.clamp(0, 255) as u8
+        };
+        let (mut more_red, mut more_blue) = (expect(paper_red, near_red), expect(paper_blue, near_blue));
+        if !coder.decide(&mut self.expected, (red, blue) == (more_red, more_blue)) {
+            let mut beyond = |chances, known: u8, expected: &mut u8| {
+                let beyond = tree(coder, chances, 8, known.wrapping_sub(*expected).into());
+                *expected = expected.wrapping_add(beyond as u8);
+            };
+            beyond(reds, red, &mut more_red);
+            beyond(blues, blue, &mut more_blue);
+        }
+        let colour = u32::from_be_bytes([0, more_red, green, more_blue]);
+        self.latest[usize::from(green)] = colour;
+        colour
+    }
+}
+
+/// No pixel: its highest byte is never used.
+const NO_COLOUR: u32 = u32::MAX;
+
+/// A number of so many bits, the highest first, each by those before.
+fn tree<C: DecisionCoder, const N: usize>(
+    coder: &mut C,
+    chances: &mut [Chance; N],
+    bits: usize,
+    number: usize,
+) -> usize {
+    let mut node = 1;
+    for n in (0..bits).rev() {
+        node = node << 1 | usize::from(coder.decide(&mut chances[node], number >> n & 1 == 1));
+    }
+    node - (1 << bits)
+}

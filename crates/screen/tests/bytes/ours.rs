@@ -1,0 +1,146 @@
+//! Both our ends, and a path between them that loses nothing.
+
+use quickset_base::{Duration, Time};
+use quickset_rfb::{ClientEvent, Framebuffer, Rect, Resize, ResizeReason, ResizeStatus};
+use quickset_screen::ItemKind;
+use quickset_screen::message::ScreenOrder;
+use quickset_screen::receiver::{ReceiverConfig, ScreenReceiver};
+use quickset_screen::sender::{ScreenItem, ScreenSender, SenderConfig, SenderStats};
+
+use crate::scenes::SceneDraw;
+
+/// A sender and its receiver.
+pub(crate) struct OurEnds {
+    sender: ScreenSender,
+    receiver: ScreenReceiver,
+    now: Time,
+}
+
+/// What an update took.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct OurCost {
+    pub(crate) messages: usize,
+    pub(crate) bytes: usize,
+}
+
+impl OurEnds {
+    pub(crate) fn new(order: ScreenOrder, adaptive: bool, (width, height): (u16, u16)) -> Self {
+        let config = SenderConfig { order, budget: BUDGET, adaptive, ..SenderConfig::default() };
+        let receiver = ReceiverConfig { order, ..ReceiverConfig::default() };
+        let mut ends = Self {
+            sender: ScreenSender::new(config),
+            receiver: ScreenReceiver::new(receiver),
+            now: Time::from_millis(1),
+        };
+        let (reason, status) = (ResizeReason::Server, ResizeStatus::Done);
+        ends.tell(&ClientEvent::Resize(Resize { width, height, reason, status, screens: Vec::new() }));
+        ends
+    }
+
+    /// Draws an update, and sends it.
+    pub(crate) fn update(&mut self, draws: &[SceneDraw]) -> OurCost {
+        for draw in draws {
+            match draw {
+                SceneDraw::Put(rect, pixels) => self.tell(&ClientEvent::Pixels { rect: *rect, pixels }),
+                SceneDraw::Copy(rect, x, y) => self.tell(&ClientEvent::Copy { rect: *rect, x: *x, y: *y }),
+            }
+        }
+        self.tell(&ClientEvent::UpdateEnd);
+        self.send()
+    }
+
+    /// Lets the screen rest, and sends what is then sent without loss.
+    pub(crate) fn rest(&mut self) -> OurCost {
+        self.now += Duration::from_millis(400);
+        let cost = self.send();
+        assert!(self.sender.is_at_rest());
+        cost
+    }
+
+    /// What the receiver shows.
+    pub(crate) fn shown(&self) -> &Framebuffer {
+        self.receiver.screen()
+    }
+
+    pub(crate) fn stats(&self) -> &SenderStats {
+        self.sender.stats()
+    }
+
+    fn tell(&mut self, event: &ClientEvent<'_>) {
+        self.sender.rfb(self.now, event).unwrap();
+    }
+
+    fn send(&mut self) -> OurCost {
+        let mut messages = Vec::new();
+        counted_encode(&mut self.sender, self.now, &mut messages);
+        let mut cost = OurCost::default();
+        for (id, payload) in &messages {
+            cost.messages += 1;
+            cost.bytes += payload.len();
+            self.sender.outcome(*id, true);
+        }
+        counted_decode(&mut self.receiver, &messages);
+        cost
+    }
+}
+
+/// A function of its own, so that its instructions can be counted.
+#[inline(never)]
+fn counted_encode(sender: &mut ScreenSender, now: Time, messages: &mut Vec<(u64, bytes::Bytes)>) {
+    while let Some(item) = sender.poll(now, usize::MAX) {
+        if let ScreenItem::Message { id, payload, .. } = item {
+            messages.push((id, payload));
+        }
+    }
+}
+
+#[inline(never)]
+fn counted_decode(receiver: &mut ScreenReceiver, messages: &[(u64, bytes::Bytes)]) {
+    for (_, payload) in messages {
+        receiver.receive(payload).unwrap();
+    }
+}
+
+impl OurCost {
+    pub(crate) fn add(&mut self, other: Self) {
+        self.messages += other.messages;
+        self.bytes += other.bytes;
+    }
+}
+
+/// How a stats' items are spread over the kinds, in bytes.
+pub(crate) fn kinds(stats: &SenderStats) -> String {
+    let share = |kind: ItemKind| {
+        let count = stats.of(kind);
+        (count.items > 0).then(|| format!("{} {} of {} B", count.items, kind.name(), count.bytes))
+    };
+    ItemKind::ALL.into_iter().filter_map(share).collect::<Vec<_>>().join(", ")
+}
+
+/// The screen as the server has it, for what is compared with it.
+pub(crate) fn draw(screen: &mut Framebuffer, draws: &[SceneDraw]) -> (quickset_rfb::Region, usize) {
+    let (mut changed, mut copies) = (quickset_rfb::Region::new(), 0);
+    for draw in draws {
+        match draw {
+            SceneDraw::Put(rect, pixels) => {
+                screen.put(*rect, pixels).unwrap();
+                changed.add(*rect);
+            }
+            SceneDraw::Copy(rect, x, y) => {
+                screen.copy(*rect, *x, *y).unwrap();
+                copies += 1;
+            }
+        }
+    }
+    (changed, copies)
+}
+
+/// The screen of a scene.
+pub(crate) fn blank((width, height): (u16, u16)) -> Framebuffer {
+    let mut screen = Framebuffer::new(width, height, 1 << 26).unwrap();
+    screen.fill(Rect::sized(width, height), 0).unwrap();
+    screen
+}
+
+/// What fits a packet of a path that takes 1500 bytes.
+const BUDGET: usize = 1400;
