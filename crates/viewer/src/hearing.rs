@@ -100,8 +100,8 @@ fn is_whole(kind: &u8) -> bool {
 }
 
 /// How long before it is heard the page takes each piece: what its timers and its decoder may take, and
-/// what its ring is to hold.
-pub const SOUND_LEAD: Duration = Duration::from_millis(25);
+/// what its ring is to hold at first.
+pub const SOUND_LEAD: Duration = Duration::from_millis(15);
 /// One frame of 20 ms of both channels.
 const STEREO: u8 = 0xfc;
 
@@ -159,12 +159,12 @@ mod tests {
 
     #[test]
     fn each_piece_is_due_a_lead_before_it_is_heard() {
-        // DT-73: 40 ms behind the fastest, of which the page has 25.
+        // DT-73: 40 ms behind the fastest, of which the page has 15.
         let mut viewer = PageViewer::new(1 << 20);
         for number in 0..60 {
             let now = START + FRAME * u32::from(number);
             let heard = heard(&mut viewer, now);
-            assert!(heard.iter().all(|(at, _)| now.since(*at) == Duration::from_millis(5)), "{heard:?}");
+            assert!(heard.iter().all(|(at, _)| now.since(*at) == Duration::from_millis(15)), "{heard:?}");
             viewer.datagram(now, &datagram(number, &[0xfc, number])).unwrap();
         }
         assert_eq!(viewer.sound().delay, Duration::from_millis(40));
