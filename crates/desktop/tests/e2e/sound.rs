@@ -112,7 +112,7 @@ fn behind(met: &Value) -> Vec<f64> {
     let [sounds, seen] = ["sounds", "seen"]
         .map(|name| met[name].as_array().unwrap().iter().filter_map(Value::as_f64).collect::<Vec<_>>());
     let nearest = seen.iter().filter_map(|seen| {
-        let after = sounds.iter().map(|heard| heard - seen).filter(|by| by.abs() < 340.0);
+        let after = sounds.iter().map(|heard| heard - seen).filter(|by| by.abs() < 590.0);
         after.min_by(|a, b| a.abs().total_cmp(&b.abs()))
     });
     let mut behind: Vec<f64> = nearest.collect();
@@ -220,8 +220,8 @@ impl Flasher {
                 if over.load(Ordering::Relaxed) || sound.write_all(&loud(is_loud)).is_err() {
                     return;
                 }
-                // 100 ms in 700.
-                let now = tick % 70 < 10;
+                // 100 ms in 1200: how much later one is than the other is told apart.
+                let now = tick % 120 < 10;
                 if now != is_loud {
                     let colour = ChangeGCAux::new().foreground(if now { 0xff_ffff } else { 0 });
                     x.change_gc(gc, &colour).unwrap();
@@ -265,14 +265,14 @@ const IS_LOUD: &str = "(() => { const data = new Float32Array(32768);
     heard.getFloatTimeDomainData(data);
     return data.some((sample) => Math.abs(sample) > .05); })()";
 
-/// For six seconds, when the pixel at that place turned white, and when a tone began to leave the device, in
+/// For ten seconds, when the pixel at that place turned white, and when a tone began to leave the device, in
 /// milliseconds of the page's clock.
 fn meter(x: u16, y: u16) -> String {
     format!(
         "new Promise((resolve) => {{
             const {{ context }} = heard, canvas = document.getElementById('screen');
             const pixel = new OffscreenCanvas(1, 1).getContext('2d', {{ willReadFrequently: true }});
-            const seen = [], sounds = [], data = new Float32Array(4096), end = performance.now() + 6000;
+            const seen = [], sounds = [], data = new Float32Array(4096), end = performance.now() + 10000;
             heard.fftSize = data.length;
             let white = true, last = 0;
             const look = () => {{
