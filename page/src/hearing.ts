@@ -29,7 +29,7 @@ export class Hearing {
   private timestamp = 0;
   private readonly samples = new Map<number, number>();
   private sent = 0;
-  private speaker: FromSpeaker = { pieces: 0, level: 0, gaps: 0, skips: 0 };
+  private speaker: FromSpeaker;
   private heardOf = false;
 
   /** `lead` is how long before it is heard each packet comes, in milliseconds. */
@@ -38,7 +38,9 @@ export class Hearing {
       this.speaker = data;
       this.heardOf = true;
     };
-    port.postMessage({ lead: Math.round((lead * OPUS.sampleRate) / 1000) } satisfies ToSpeaker);
+    const samples = Math.round((lead * OPUS.sampleRate) / 1000);
+    this.speaker = { pieces: 0, level: 0, lead: samples, gaps: 0, skips: 0 };
+    port.postMessage({ lead: samples } satisfies ToSpeaker);
   }
 
   /** Whether this browser can. */

@@ -5,8 +5,9 @@ export type Stereo = readonly [Float32Array, Float32Array];
 
 /** What a ring has seen. */
 export interface RingFigures {
-  /** Samples that wait. */
+  /** Samples that wait, and that are to wait before each piece comes. */
   readonly level: number;
+  readonly lead: number;
   /** How often nothing was there for a moment. */
   readonly gaps: number;
   /** How often too much was there, and some was left out. */
@@ -17,6 +18,9 @@ export interface RingFigures {
 const SIZE = 1 << 15;
 /** What waits beyond the lead at most, in samples: 60 ms, of which devices that call in blocks need 40. */
 const MOST_BEYOND = 2880;
+/** By how much the lead grows with each gap, and up to where, in samples: 5 and 60 ms. */
+const GROWTH = 240;
+const MOST_LEAD = 2880;
 /** For how long nothing may come until it is a pause, in samples: a fifth of a second. */
 const PAUSE = 9600;
 /** By which share the device is followed at most (`spec/desktop.md` DT-73: no more than a percent in all). */
@@ -28,7 +32,7 @@ const MEAN_OF = 32;
 
 /**
  * Holds as much as a lead before each piece comes: where the device takes more or less than comes, what is there
- * is played slower or faster.
+ * is played slower or faster. A lead that is too short for the device's blocks or this machine's pace grows.
  */
 export class Ring {
   private readonly channels: Stereo = [new Float32Array(SIZE), new Float32Array(SIZE)];
@@ -43,16 +47,19 @@ export class Ring {
   private skips = 0;
 
   /** `lead` is in samples. */
-  constructor(private readonly lead: number) {}
+  constructor(private lead: number) {}
 
   get figures(): RingFigures {
-    return { level: this.level, gaps: this.gaps, skips: this.skips };
+    return { level: this.level, lead: this.lead, gaps: this.gaps, skips: this.skips };
   }
 
   /** Puts a piece behind what is there. */
   push([left, right]: Stereo): void {
     if (this.level < 1) {
-      if (this.dry > 0 && this.dry < PAUSE) this.gaps += 1;
+      if (this.dry > 0 && this.dry < PAUSE) {
+        this.gaps += 1;
+        this.lead = Math.min(this.lead + GROWTH, Math.max(this.lead, MOST_LEAD));
+      }
       // As if it had been there in time.
       this.write(new Float32Array(this.lead), new Float32Array(this.lead));
       this.surplus = 0;

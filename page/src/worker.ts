@@ -228,7 +228,9 @@ class Session {
 
   private soundFigures(): SoundFigures | undefined {
     if (hearing === undefined || !this.mayHear) return undefined;
-    const [delay = 0, received = 0, late = 0, recovered = 0, concealed = 0] = this.viewer.sound_figures();
+    const [behind = 0, received = 0, late = 0, recovered = 0, concealed = 0] = this.viewer.sound_figures();
+    // The speaker's lead may have grown.
+    const delay = behind + hearing.figures.lead / 48 - sound_lead();
     return { ...hearing.figures, delay, received, late, recovered, concealed };
   }
 

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 
 import { Ring, stretched, type Stereo } from '../src/ring.ts';
 
-const LEAD = 1200;
+const LEAD = 720;
 const PIECE = 960;
 const CALL = 128;
 
@@ -46,7 +46,7 @@ test('a device whose clock is faster or slower is followed without a gap', () =>
 
 test('pieces that come late by less than the lead make no gap', () => {
   let odd = 1;
-  const late = (): number => (odd = (odd * 48_271) % 2_147_483_647) % 900;
+  const late = (): number => (odd = (odd * 48_271) % 2_147_483_647) % 560;
   assert.equal(play(0.0005, late).ring.figures.gaps, 0);
 });
 
@@ -64,9 +64,25 @@ test('one that comes too late is one gap, and a pause is none', () => {
   pull(500);
   ring.push(tone(0));
   assert.equal(ring.figures.gaps, 1);
+  // It waits a little longer from then on, so that the next may be as late.
+  assert.equal(ring.figures.lead, LEAD + 240);
   pull(30_000);
   ring.push(tone(0));
   assert.equal(ring.figures.gaps, 1);
+});
+
+test('a lead that is too short for a device grows until there are no gaps', () => {
+  const ring = new Ring(LEAD);
+  let [gaps, before] = [0, 0];
+  // Pieces by the clock, and a device that takes 45 ms at a time.
+  for (let at = 0, next = 0; at < 3000 * PIECE; at += 2160) {
+    while (next * PIECE <= at) ring.push(tone(next++ * PIECE));
+    ring.pull([new Float32Array(2160), new Float32Array(2160)]);
+    if (at < 1500 * PIECE) before = ring.figures.gaps;
+    gaps = ring.figures.gaps;
+  }
+  assert.ok(before > 0 && gaps === before, `${before} gaps, and ${gaps - before} later`);
+  assert.ok(ring.figures.lead <= 2880);
 });
 
 test('a device that never calls holds a bounded number of samples', () => {

@@ -285,6 +285,33 @@ fn messages_that_are_not_kept_are_given_up_and_hold_nobody_up() {
 }
 
 #[test]
+fn what_has_expired_is_neither_sent_again_nor_covered_and_its_loss_counts() {
+    // WB-24.
+    let mut path = TestPath::new(50 * MS, 0, 1);
+    path.doomed = [1].into();
+    for number in 0..4 {
+        path.sender.message(of_number(number), true);
+    }
+    path.turn();
+    path.sender.expire(1);
+    path.sender.message(of_number(4), true);
+    path.sender.repair(1);
+    let before = path.sender.loss().rate();
+    path.rest();
+    assert_eq!(path.texts().iter().map(|text| number_of(text)).collect::<Vec<_>>(), [0, 2, 3, 4]);
+    assert_eq!((path.receiver.stats().recovered, path.receiver.stats().gone), (0, 1));
+    assert_eq!((path.outcomes[&0], path.outcomes[&1], path.outcomes[&4]), (true, false, true));
+    assert!(path.sender.loss().rate() > before);
+    // One that has arrived and expires before that is known was not lost; nor does a probe repeat it.
+    let mut path = TestPath::new(50 * MS, 0, 1);
+    path.sender.message(of_number(0), true);
+    path.turn();
+    path.sender.expire(0);
+    path.rest();
+    assert_eq!((path.outcomes[&0], path.sender.stats().resent), (true, 0));
+}
+
+#[test]
 fn a_new_sequence_takes_the_place_of_the_old_one() {
     // WB-3.
     let mut path = update(5, &[2], 0);

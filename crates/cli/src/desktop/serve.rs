@@ -76,7 +76,7 @@ pub(super) struct ServeArgs {
     #[arg(long)]
     no_clipboard: bool,
     /// Let viewers hear what this machine plays, by PulseAudio or PipeWire, if they want to (`desktop view
-    /// --sound`)
+    /// --sound`, and the button Sound of the page)
     #[arg(long)]
     sound: bool,
     /// A program, and its arguments with blanks between them, that writes the sound to record to its standard

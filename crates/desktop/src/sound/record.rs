@@ -131,13 +131,14 @@ struct RecordingClock {
     last: Instant,
     /// Of the next frame, in samples.
     time: u64,
-    /// How much more was recorded lately than time has passed.
-    ahead: Duration,
+    /// How much more was recorded lately than time has passed, in nanoseconds; less than 0: by how much less,
+    /// which waits to be read if it was this machine that stood still.
+    ahead: i64,
 }
 
 impl RecordingClock {
     fn new(now: Instant) -> Self {
-        Self { last: now, time: 0, ahead: Duration::ZERO }
+        Self { last: now, time: 0, ahead: 0 }
     }
 
     /// The time of a frame that was there at `now`, and how long to wait before the next is read: a program
@@ -149,11 +150,17 @@ impl RecordingClock {
             let samples = passed.as_micros() * u128::from(SAMPLE_RATE) / 1_000_000;
             self.time = self.time.saturating_add(samples.saturated::<u64>());
         }
-        self.ahead = (self.ahead + FASTEST).saturating_sub(passed);
+        self.ahead = (self.ahead + nanos(FASTEST) - nanos(passed)).max(-nanos(MOST_BEHIND));
         let time = self.time;
         self.time = time.saturating_add(FRAME_SAMPLES.into());
-        (time, self.ahead.saturating_sub(MOST_AHEAD))
+        let wait = (self.ahead - nanos(MOST_AHEAD)).max(0);
+        (time, Duration::from_nanos(wait.unsigned_abs()))
     }
+}
+
+/// Of a time that is short.
+fn nanos(time: Duration) -> i64 {
+    i64::try_from(time.as_nanos()).unwrap_or(i64::MAX / 4)
 }
 
 /// Frames that wait for whoever hears: 200 ms.
@@ -168,6 +175,8 @@ const PAUSE: Duration = Duration::from_millis(200);
 const FASTEST: Duration = Duration::from_micros(19_800);
 /// What a program may have in stock when it begins.
 const MOST_AHEAD: Duration = Duration::from_millis(200);
+/// How much is read at once at most where nothing was read for long.
+const MOST_BEHIND: Duration = Duration::from_secs(1);
 /// How long a program that fails has to wait.
 const FIRST_WAIT: Duration = Duration::from_secs(1);
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
@@ -192,6 +201,25 @@ mod tests {
         let time = clock.next(now).0;
         assert_eq!(time, 100 * 960 + 2 * 48_000 + 960);
         assert_eq!(clock.next(now + FRAME).0, time + 960);
+    }
+
+    #[test]
+    fn what_waits_behind_a_stop_of_this_machine_is_read_at_once() {
+        // Half a second waits in the pipe: were it read at the pace of sound, all sound would be as late.
+        let mut now = Instant::now();
+        let mut clock = RecordingClock::new(now);
+        for _ in 0..50 {
+            now += FRAME;
+            assert_eq!(clock.next(now).1, Duration::ZERO);
+        }
+        now += FRAME * 25;
+        for n in 0..25 {
+            assert_eq!(clock.next(now).1, Duration::ZERO, "{n}");
+        }
+        // Behind an hour of nothing it is a second, and what a program has in stock.
+        now += Duration::from_secs(3600);
+        let at_once = (0..200).take_while(|_| clock.next(now).1.is_zero()).count();
+        assert!((55..=65).contains(&at_once), "{at_once}");
     }
 
     #[test]

@@ -78,8 +78,9 @@ impl DelayEstimate {
             later -= share;
             later <= LATE_SHARE
         });
+        let least = if self.lead.is_zero() { LEAST_DELAY } else { LEAST_WITH_LEAD };
         let bins = enough.map_or(0, |bin| bin as u64 + 1);
-        (Duration::from_nanos(bins * BIN.unsigned_abs()) + MARGIN + self.lead).clamp(LEAST_DELAY, MOST_DELAY)
+        (Duration::from_nanos(bins * BIN.unsigned_abs()) + MARGIN + self.lead).clamp(least, MOST_DELAY)
     }
 }
 
@@ -93,7 +94,10 @@ fn transit(now: Time, recorded: u64) -> i64 {
 
 /// DT-73: at most this share of frames is to come too late.
 const LATE_SHARE: f64 = 0.005;
-/// DT-73.
+/// DT-73: the least where it is known how long a frame takes from the buffer to the device, and that is
+/// a part of it.
+const LEAST_WITH_LEAD: Duration = Duration::from_millis(30);
+/// The same where that is not known, and some of it is for that.
 pub(super) const LEAST_DELAY: Duration = Duration::from_millis(40);
 pub(super) const MOST_DELAY: Duration = Duration::from_millis(400);
 /// Between a frame's coming and its being played, for timers and the decoder.

@@ -106,6 +106,30 @@ fn the_delay_follows_the_jitter_and_stays_within_its_bounds() {
 }
 
 #[test]
+fn a_lead_is_a_part_of_the_delay_and_what_comes_within_it_is_too_late() {
+    // DT-73: where nothing asks for more, the delay is the lead, 5 ms for lateness and 5 ms for timers; then
+    // where jitter does.
+    let (way, lead) = (Duration::from_millis(50), Duration::from_millis(25));
+    let coming = (0..500).map(|n| (sent(n) + way, record(n, n * 960))).collect();
+    let mut listener = Listener { buffer: PlayoutBuffer::with_lead(lead), ..Listener::default() };
+    listener.live(coming, sent(500));
+    let delays = listener.delays(sent);
+    assert!(delays.iter().all(|delay| *delay == way + Duration::from_millis(10)), "{delays:?}");
+    let mut rng = Rng::new(7);
+    let coming = (0..6000).map(|n| {
+        let way = Duration::from_millis(30 + rng.below(100));
+        (sent(n) + way, record(n, n * 960))
+    });
+    let coming = coming.collect();
+    let mut listener = Listener { buffer: PlayoutBuffer::with_lead(lead), ..Listener::default() };
+    listener.live(coming, sent(6000));
+    let delay = listener.buffer.delay().as_millis();
+    assert!((115..=137).contains(&delay), "{delay}");
+    let gaps = listener.heard.iter().filter(|(at, n, _)| *at > sent(1000) && n.is_none()).count();
+    assert!(gaps as f64 / 5000.0 < 0.012, "{gaps} gaps");
+}
+
+#[test]
 fn each_lost_frame_is_one_gap_and_nothing_else() {
     let mut rng = Rng::new(3);
     let lost: Vec<bool> = (0..5000).map(|n| n > 10 && n < 4990 && rng.below(50) == 0).collect();

@@ -193,9 +193,9 @@ impl FencedSender {
         }
     }
 
-    /// Says that a message comes too late if it is sent from now on, again or for the first time, and that
-    /// those queued before it do, too. It is given up when it is lost, repair covers it no more, and it is
-    /// not sent again to find out what has arrived.
+    /// Says that a message comes too late if it is sent from now on, again or for the first time. It is given
+    /// up when it is lost, and is not sent again to find out what has arrived. Repair covers neither it nor
+    /// those queued before it any more.
     pub fn expire(&mut self, number: u64) {
         self.symbols.leave_below(number + 1);
         if self.flights.expire(number) {
