@@ -284,6 +284,14 @@ impl Connection {
         self.shared().nudge();
     }
 
+    /// Sends no more than so many bits of UDP payload per second from now on, or, with `None`, as many as the
+    /// path takes. See [`TransportConfig::max_rate_bps`](quickset_quic::TransportConfig::max_rate_bps).
+    pub fn set_max_rate_bps(&self, most: Option<u64>) {
+        let shared = self.shared();
+        shared.lock().conn.set_max_rate_bps(shared.now(), most);
+        shared.nudge();
+    }
+
     /// Changes to fresh packet keys (RFC 9001 §6). Returns false if a change is not allowed now: the
     /// handshake is not confirmed yet, or the last change is not acknowledged.
     pub fn update_keys(&self) -> bool {

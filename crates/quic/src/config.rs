@@ -95,6 +95,14 @@ pub struct TransportConfig {
     pub initial_rtt: Option<Duration>,
     /// The congestion controller.
     pub congestion: cc::Algorithm,
+    /// Bits per second of UDP payload that we send at most, measured over any second, whatever the congestion
+    /// controller allows: data, repair, and what is sent again. Acknowledgements and probes do not wait, and
+    /// count. `None`: as many as the path takes. [`Connection::set_max_rate_bps`] changes it.
+    ///
+    /// Urgent data waits for no more than the packet before it.
+    ///
+    /// [`Connection::set_max_rate_bps`]: crate::Connection::set_max_rate_bps
+    pub max_rate_bps: Option<u64>,
     /// The largest message of a fenced stream that we take, in bytes, at least 1200; `None`: we do not offer
     /// fenced streams.
     pub fenced_streams: Option<u64>,
@@ -163,6 +171,7 @@ setters! { TransportConfig {
     with_acks: acks: AckPolicy,
     with_initial_rtt: initial_rtt: impl Into<Option<Duration>>,
     with_congestion: congestion: cc::Algorithm,
+    with_max_rate_bps: max_rate_bps: impl Into<Option<u64>>,
     with_fenced_streams: fenced_streams: impl Into<Option<u64>>,
     with_max_fenced_streams: max_fenced_streams: u64,
     with_max_classes: max_classes: usize,
@@ -224,6 +233,7 @@ impl Default for TransportConfig {
             acks: AckPolicy::default(),
             initial_rtt: None,
             congestion: cc::Algorithm::default(),
+            max_rate_bps: None,
             fenced_streams: Some(64 << 10),
             max_fenced_streams: 64,
             max_classes: 256,

@@ -104,7 +104,7 @@ pub mod congestion {
 
 pub use ack::{AckPolicy, AckPolicyError};
 pub use budget::{Account, Budget, BudgetUse};
-pub use cc::{Algorithm, AlgorithmError};
+pub use cc::{Algorithm, AlgorithmError, RateCap};
 pub use cids::IssuedCid;
 pub use config::{Migration, TransportConfig};
 pub use conn::{

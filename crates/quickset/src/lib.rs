@@ -138,7 +138,7 @@ pub use quickset_quic::places;
 pub use quickset_quic::{
     Account, AckPolicy, AckPolicyError, AckStats, Admission, Algorithm, AlgorithmError, Budget, BudgetUse,
     DatagramConfig, Dir, EarlyData, EarlyGate, EcnState, EcnStats, Estimates, Fec, Gate, HandshakeFault,
-    Incoming, Migration, MtuDiscovery, MtuStats, Obstacle, Refused, RetryPolicy, SystemRefusal,
+    Incoming, Migration, MtuDiscovery, MtuStats, Obstacle, RateCap, Refused, RetryPolicy, SystemRefusal,
     TransportConfig, TransportErrorCode, Version,
 };
 pub use quickset_tls::provider;

@@ -13,6 +13,7 @@
 
 mod algorithm;
 mod bbr;
+mod cap;
 mod classic;
 mod cubic;
 mod custom;
@@ -29,6 +30,7 @@ use std::fmt;
 use quickset_base::{Duration, Time};
 
 pub use algorithm::{Algorithm, AlgorithmError};
+pub use cap::RateCap;
 pub use custom::CustomController;
 pub(crate) use pacer::{Pacer, pacing_rate};
 

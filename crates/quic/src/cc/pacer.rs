@@ -134,7 +134,7 @@ pub(crate) fn pacing_rate(control: &CongestionControl, srtt: Duration) -> u64 {
 }
 
 #[inline]
-fn bytes_in(time: Duration, rate: u64) -> u64 {
+pub(super) fn bytes_in(time: Duration, rate: u64) -> u64 {
     let bytes = u128::from(rate) * time.as_nanos() / 1_000_000_000;
     // A bound so that credit cannot overflow, beyond any window.
     u64::try_from(bytes).unwrap_or(u64::MAX).min(1 << 40)
@@ -142,7 +142,7 @@ fn bytes_in(time: Duration, rate: u64) -> u64 {
 
 // Rounded up, so that the bytes are earned when the time has passed.
 #[inline]
-fn time_for(bytes: u64, rate: u64) -> Duration {
+pub(super) fn time_for(bytes: u64, rate: u64) -> Duration {
     let ns = (u128::from(bytes) * 1_000_000_000).div_ceil(u128::from(rate));
     Duration::from_nanos(u64::try_from(ns).unwrap_or(u64::MAX))
 }

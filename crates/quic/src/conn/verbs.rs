@@ -4,7 +4,7 @@ use quickset_wire::{Dir, Side, Space};
 use super::handles::sent_as;
 use super::{CloseFrame, Connection};
 use crate::ack::Acks;
-use crate::cc::pacing_rate;
+use crate::cc::RateCap;
 use crate::cids::IssuedCid;
 use crate::error::Closed;
 use crate::event::{Event, Signal};
@@ -131,6 +131,19 @@ impl Connection {
         self.life.lifecycle.ping();
     }
 
+    /// Sends no more than so many bits per second from now on: see [`TransportConfig::max_rate_bps`].
+    ///
+    /// [`TransportConfig::max_rate_bps`]: crate::TransportConfig::max_rate_bps
+    pub fn set_max_rate_bps(&mut self, now: Time, most: Option<u64>) {
+        self.common.now = now.max(self.common.now);
+        let now = self.common.now;
+        match (most, &mut self.link.path.cap) {
+            (Some(rate), Some(cap)) => cap.set_rate(rate, now),
+            (Some(rate), none) => *none = Some(RateCap::new(rate, now)),
+            (None, cap) => *cap = None,
+        }
+    }
+
     /// Changes to fresh packet keys, if that is allowed now (RFC 9001 §6.1: handshake confirmed, the last
     /// change acknowledged). False when it is not.
     pub fn update_keys(&mut self, now: Time) -> bool {
@@ -167,7 +180,7 @@ impl Connection {
             window: control.window,
             in_flight: self.link.path.recovery.in_flight(),
             congestion_state: control.view.state,
-            pacing_rate: pacing_rate(&control, rtt.smoothed()),
+            pacing_rate: self.link.path.pacing_rate(&control),
             window_bound: control.view.bound,
             bandwidth: control.view.bandwidth,
             fec: self.protect.stats(),

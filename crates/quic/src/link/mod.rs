@@ -18,6 +18,7 @@ use quickset_wire::{ConnectionId, Side, Space, Version};
 pub(crate) use blockade::Blockade;
 
 use crate::ack::{Acks, Asks, Merged};
+use crate::cc::RateCap;
 use crate::cids::Cids;
 use crate::config::TransportConfig;
 use crate::keys::KeyRing;
@@ -101,6 +102,7 @@ impl PacketLink {
         let mut path = Path::new(path, mtu, &config.congestion, recovery, numbering, now);
         path.search = config.mtu_discovery.map(|config| Box::new(Search::new(config, is_ipv6)));
         path.ecn = Marking::new(config.ecn);
+        path.cap = config.max_rate_bps.map(|rate| RateCap::new(rate, now));
         Self {
             keys,
             acks: BySpace::new(|space| Acks::new(space, config.max_ack_delay)),

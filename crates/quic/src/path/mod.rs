@@ -41,6 +41,8 @@ pub(crate) struct Path {
     pub(crate) search: Option<Box<Search>>,
     pub(crate) congestion: Box<dyn Congestion>,
     pub(crate) pacer: Pacer,
+    /// What the application wants to be sent at most, by whichever path.
+    pub(crate) cap: Option<cc::RateCap>,
     pub(crate) ecn: Marking,
     pub(crate) proof: AddressProof,
     pub(crate) probe: PathProbe,
@@ -68,6 +70,7 @@ impl Path {
             search: None,
             congestion: algorithm.build(mtu as u64, now),
             pacer: Pacer::new(mtu as u64, now),
+            cap: None,
             ecn: Marking::new(false),
             proof: AddressProof::default(),
             probe: PathProbe::default(),
@@ -147,6 +150,15 @@ impl Path {
     #[inline]
     pub(crate) fn on_sent(&mut self, bytes: usize) {
         self.proof.on_sent(bytes);
+        if let Some(cap) = &mut self.cap {
+            cap.on_sent(bytes as u64);
+        }
+    }
+
+    /// Bytes per second that leave, about.
+    pub(crate) fn pacing_rate(&self, control: &cc::CongestionControl) -> u64 {
+        let rate = cc::pacing_rate(control, self.recovery.rtt().smoothed());
+        self.cap.as_ref().map_or(rate, |cap| rate.min(cap.rate()))
     }
 
     /// Whether the peer has proved that it receives at its address, whole datagrams.

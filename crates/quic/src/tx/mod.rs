@@ -18,7 +18,7 @@ use crate::guard::{Around, BatchPlan};
 #[cfg(test)]
 pub(crate) use sources::{ControlSource, SendUrgency};
 
-use crate::cc::{CongestionControl, pacing_rate};
+use crate::cc::CongestionControl;
 use crate::conn::Connection;
 use crate::packet::{MAX_OVERHEAD, MAX_TOP_UP, MIN_INITIAL, Phase, Want};
 use crate::protect::Protect;
@@ -118,7 +118,7 @@ impl Connection {
         }
         let has_many = self.traffic.streams.has_many_turns();
         if has_many || self.traffic.streams.has_deadlines() {
-            self.traffic.rate = pacing_rate(&control, self.link.path.recovery.rtt().smoothed());
+            self.traffic.rate = self.link.path.pacing_rate(&control);
         }
         if has_many {
             self.traffic.streams.set_longest_round(self.traffic.rate / ROUNDS_A_SECOND);
@@ -162,16 +162,22 @@ impl Transmission<'_> {
             && path.recovery.in_flight() < (Batch::MAX_SEGMENTS * path.mtu) as u64
     }
 
-    /// Whether window and pacer let a datagram of `size` bytes leave now. Probes and acknowledgements do not
-    /// ask (RFC 9002 §7.5).
+    /// Whether window, pacer and the application's limit let a datagram of `size` bytes leave now. Probes and
+    /// acknowledgements do not ask (RFC 9002 §7.5).
     fn may_send(&mut self, size: usize) -> bool {
         if self.conn.link.path.recovery.in_flight() + size as u64 > self.control.window {
             return false;
         }
-        let srtt = self.conn.link.path.recovery.rtt().smoothed();
-        let backlog = self.backlog();
-        match self.conn.link.path.pacer.allow(self.conn.common.now, size as u64, backlog, &self.control, srtt)
-        {
+        let (now, bytes, mut backlog) = (self.conn.common.now, size as u64, self.backlog());
+        let path = &mut self.conn.link.path;
+        let srtt = path.recovery.rtt().smoothed();
+        let mut leave = Ok(());
+        if let Some(cap) = &mut path.cap {
+            leave = cap.wait(now, bytes);
+            // At a rate that may be low the pacer does not wait for many packets: what is urgent would, too.
+            backlog = backlog.min(2 * path.mtu as u64);
+        }
+        match leave.and_then(|()| path.pacer.allow(now, bytes, backlog, &self.control, srtt)) {
             Ok(()) => true,
             Err(at) => {
                 self.conn.link.paced_until = Some(at);

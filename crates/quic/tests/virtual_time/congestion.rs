@@ -5,7 +5,7 @@ use quickset_base::Duration;
 use quickset_quic::congestion::{
     Congestion, CongestionControl, CustomController, Feedback, PacketState, TransmittedPacket,
 };
-use quickset_quic::{Algorithm, Dir, Stats, StreamId};
+use quickset_quic::{Algorithm, Dir, Priority, Stats, StreamId};
 
 const CLASSIC: [Algorithm; 2] = [Algorithm::NewReno, Algorithm::Cubic];
 
@@ -109,5 +109,65 @@ fn reordering_beyond_the_threshold_is_undone() {
             assert_eq!(end.lost_packets, end.spurious_losses, "{algorithm}, seed {seed}");
             assert!(end.window >= most, "{algorithm}, seed {seed}: {most}, {end:?}");
         }
+    }
+}
+
+/// What the application allows holds over every second, and is used, whatever the controller thinks: of a
+/// path with room for ten times as much, that loses as little as no controller is limited by.
+#[test]
+fn no_second_has_more_than_the_application_allows() {
+    const MOST: u64 = 4_000_000;
+    for algorithm in CLASSIC.into_iter().chain([Algorithm::Bbr]) {
+        for seed in quickset_sim::seeds(0..2) {
+            let setup = Setup::new(seed, "rate=40mbit delay=20ms queue=200kB loss=0.1%").transport(|t| {
+                (t.congestion, t.max_rate_bps) = (algorithm.clone(), Some(MOST));
+            });
+            let mut pair = setup.connected();
+            let key = pair.key;
+            pair.client_mut().send(key, Dir::Uni, pattern(5_000_000));
+            let (mut sent, step) = (Vec::new(), Duration::from_millis(5));
+            for _ in 0..1600 {
+                pair.pass(step);
+                sent.push(stats(&mut pair).sent_bytes);
+            }
+            let most = sent.windows(201).map(|second| second[200] - second[0]).max().unwrap();
+            assert!(most <= MOST / 8, "{algorithm}, seed {seed}: {most} bytes in a second");
+            // Of eight seconds the last seven.
+            let mean = (sent[1599] - sent[199]) as f64 / 7.0;
+            assert!(mean > 0.9 * MOST as f64 / 8.0, "{algorithm}, seed {seed}: {mean} bytes a second");
+            assert!(stats(&mut pair).pacing_rate <= MOST / 8);
+            // And without it again.
+            let now = pair.world.now();
+            pair.client_mut().connection(key).set_max_rate_bps(now, None);
+            let before = stats(&mut pair).sent_bytes;
+            pair.pass(Duration::from_secs(1));
+            let after = stats(&mut pair).sent_bytes - before;
+            assert!(after > MOST / 8, "{algorithm}, seed {seed}: {after}");
+        }
+    }
+}
+
+/// What is urgent goes before what waits for leave, and waits for two packets at most, of 13 ms each.
+#[test]
+fn what_is_urgent_does_not_wait_for_the_rest() {
+    for algorithm in CLASSIC.into_iter().chain([Algorithm::Bbr]) {
+        let setup = Setup::new(5, "rate=40mbit delay=20ms queue=200kB").transport(|t| {
+            (t.congestion, t.max_rate_bps) = (algorithm.clone(), Some(800_000));
+        });
+        let mut pair = setup.connected();
+        let (key, server) = (pair.key, pair.server_key());
+        pair.client_mut().send(key, Dir::Uni, pattern(2_000_000));
+        let mut latest = Duration::ZERO;
+        for _ in 0..50 {
+            pair.pass(Duration::from_millis(103));
+            let id = pair.client_mut().connection(key).streams().open(Dir::Uni).unwrap();
+            let urgent = Priority::weighted(1.0).urgency(0);
+            pair.client_mut().connection(key).send_stream(id).set_priority(urgent).unwrap();
+            let begin = pair.world.now();
+            pair.client_mut().send_on(key, id, vec![7; 100].into());
+            pair.until("received", |pair| pair.server().finished.contains(&(server, id)));
+            latest = latest.max(pair.world.now().since(begin));
+        }
+        assert!(latest < Duration::from_millis(20 + 2 * 13 + 3), "{algorithm}: {latest:?}");
     }
 }

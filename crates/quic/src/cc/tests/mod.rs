@@ -1,3 +1,4 @@
+mod cap;
 mod classic;
 mod cubic;
 mod hand;
