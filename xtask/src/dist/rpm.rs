@@ -101,13 +101,11 @@ fn unpack(package: &Path, to: &Path) -> Result<()> {
     Ok(())
 }
 
-/// What cargo-generate-rpm reads in place of a table in the crate's manifest: files that are known only here.
+/// What cargo-generate-rpm reads beside the table in the crate's manifest: files that are known only here.
 fn rpm_settings(root: &Path, files: &[String]) -> Result<String> {
     let quoted = |text: &str| serde_json::to_string(text).context("a text can be quoted");
     let mut settings = format!(
-        "name = \"quickset\"\nsummary = {}\nrelease = \"{RELEASE}\"\n\
-         pre_uninstall_script = {}\npost_uninstall_script = {}\n",
-        quoted("QUIC and HTTP/3 for data that is late when it is lost")?,
+        "release = \"{RELEASE}\"\npre_uninstall_script = {}\npost_uninstall_script = {}\n",
         quoted(PRE_UNINSTALL)?,
         quoted(POST_UNINSTALL)?,
     );
