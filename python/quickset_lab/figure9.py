@@ -19,8 +19,12 @@ _METRICS = {"blocking_ms": "blocking time", "inter_delivery_ms": "inter-delivery
 
 def play(seeds: int, updates: int, out: Optional[str] = None) -> Table:
     """The runs of the figure: each seed is another set of losses. ``out`` keeps them, as in ``quickset_lab.run``."""
-    keys = {"profile": "as-published", "fec": ["none", "rs:105/100"], "loss": "0.5%", "updates": updates}
-    return run("screen-streaming", set=keys, seeds=seeds, out=out)
+    return run(
+        "screen-streaming",
+        set={"profile": "as-published", "fec": ["none", "rs:105/100"], "loss": "0.5%", "updates": updates},
+        seeds=seeds,
+        out=out,
+    )
 
 
 def draw(table: Table, path: str) -> None:

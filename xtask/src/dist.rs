@@ -184,7 +184,9 @@ fn handed(build: &DistBuild, triple: Option<&str>) -> Result<PathBuf> {
     let mut folder = target_folder();
     if build.is_for_others() {
         let places = PlaceNames::of_this_machine()?.with_target(&folder);
-        command.env("RUSTFLAGS", places.of_rust()).env("SOURCE_DATE_EPOCH", epoch()?);
+        // No time of the commit: nothing that is compiled asks for one, and libraries in C would be compiled anew
+        // for each commit.
+        command.env("RUSTFLAGS", places.of_rust());
         command.env("CFLAGS", places.of_c()).env("CXXFLAGS", places.of_c());
     }
     if let Some(triple) = triple {

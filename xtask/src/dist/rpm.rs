@@ -4,9 +4,9 @@
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
-use std::fs;
+use std::fs::{self, File};
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use anyhow::{Context as _, Result, ensure};
 
@@ -91,23 +91,20 @@ fn holds(package: &Path, files: &[String]) -> Result<()> {
 /// The files of the package, below an empty folder.
 fn unpack(package: &Path, to: &Path) -> Result<()> {
     emptied(to)?;
-    let mut archive = Command::new("rpm2cpio").arg(package).stdout(Stdio::piped()).spawn()?;
-    let bytes = archive.stdout.take().context("its output is a pipe")?;
+    // By way of a file: cpio reads no further than the last name, and rpm2cpio would fail for that in a pipe.
+    let archive = work().join("rpm/payload.cpio");
+    run(Command::new("rpm2cpio").arg(package).stdout(File::create(&archive)?))?;
     run(Command::new("cpio")
         .current_dir(to)
-        .args(["--extract", "--make-directories", "--quiet"])
-        .stdin(bytes))?;
-    ensure!(archive.wait()?.success(), "rpm2cpio cannot read {}", package.display());
-    Ok(())
+        .args(["--extract", "--make-directories", "--no-absolute-filenames", "--quiet"])
+        .stdin(File::open(&archive)?))
 }
 
-/// What cargo-generate-rpm reads in place of a table in the crate's manifest: files that are known only here.
+/// What cargo-generate-rpm reads beside the table in the crate's manifest: files that are known only here.
 fn rpm_settings(root: &Path, files: &[String]) -> Result<String> {
     let quoted = |text: &str| serde_json::to_string(text).context("a text can be quoted");
     let mut settings = format!(
-        "name = \"quickset\"\nsummary = {}\nrelease = \"{RELEASE}\"\n\
-         pre_uninstall_script = {}\npost_uninstall_script = {}\n",
-        quoted("QUIC and HTTP/3 for data that is late when it is lost")?,
+        "release = \"{RELEASE}\"\npre_uninstall_script = {}\npost_uninstall_script = {}\n",
         quoted(PRE_UNINSTALL)?,
         quoted(POST_UNINSTALL)?,
     );
