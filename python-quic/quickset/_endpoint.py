@@ -37,6 +37,12 @@ class Identity:
         return cls(_native.NativeIdentity.self_signed(list(names)))
 
     @classmethod
+    def for_browsers(cls, *names: str) -> Identity:
+        """As `self_signed`, for thirteen days: browsers take such a certificate for WebTransport if the page
+        names its `certificate_hash`."""
+        return cls(_native.NativeIdentity.for_browsers(list(names)))
+
+    @classmethod
     def from_pem(cls, certificates: str, key: str) -> Identity:
         """From PEM text: the chain of certificates, its own first, and the private key."""
         return cls(_native.NativeIdentity.from_pem(certificates, key))
@@ -50,6 +56,11 @@ class Identity:
     def fingerprint(self) -> str:
         """``sha256:`` and the hash of the public key. A client may pin it."""
         return self._native.fingerprint
+
+    @property
+    def certificate_hash(self) -> bytes:
+        """The SHA-256 hash of the certificate, which a page gives to ``serverCertificateHashes``."""
+        return self._native.certificate_hash
 
     @property
     def certificate_pem(self) -> str:
@@ -136,6 +147,8 @@ class Server:
         self._native = native
         self._identity = identity
         self._handlers: set[asyncio.Task[None]] = set()
+        # What happens once it is closed.
+        self._farewell: Optional[Callable[[], Awaitable[None]]] = None
         self._acceptor: Optional[asyncio.Task[None]] = None
         if handler is not None:
             self._acceptor = asyncio.get_running_loop().create_task(self._accept_all(handler))
@@ -208,6 +221,9 @@ class Server:
                 task.cancel()
             if late:
                 await asyncio.wait(late)
+        if self._farewell is not None:
+            farewell, self._farewell = self._farewell, None
+            await farewell()
 
     async def __aenter__(self) -> Server:
         return self

@@ -26,6 +26,7 @@ mod parental;
 mod slot;
 mod stats;
 mod streams;
+mod webtransport;
 
 use pyo3::prelude::*;
 
@@ -56,6 +57,10 @@ mod _native {
     use crate::stats::ConnectionStats;
     #[pymodule_export]
     use crate::streams::{NativeReader, NativeWriter};
+    #[pymodule_export]
+    use crate::webtransport::{
+        NativeSession, NativeSessionCall, NativeSessionReader, NativeSessionWriter,
+    };
 
     #[pymodule_export]
     const VERSION: &str = env!("CARGO_PKG_VERSION");
