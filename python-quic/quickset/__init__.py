@@ -27,7 +27,7 @@ All coroutines may be cancelled at any point: a call that is cancelled has lost 
 
 from quickset import _loop as _loop
 from quickset._connection import Connection
-from quickset._endpoint import HANDLER_FAILED, Identity, Server, connect, serve
+from quickset._endpoint import HANDLER_FAILED, Identity, KnownServers, Server, connect, serve
 from quickset._errors import (
     BusyError,
     ConnectError,
@@ -69,6 +69,7 @@ __all__ = [
     "ForkedError",
     "HttpError",
     "Identity",
+    "KnownServers",
     "LifespanError",
     "MalformedMessages",
     "Message",

@@ -278,6 +278,7 @@ class Client:
 async def connect(host: str, port: int = 443, *, sessions: bool = False, **settings: Any) -> Client:
     """Connects to a server of HTTP/3. With `sessions` the client may begin a session of WebTransport. The
     settings are those of `quickset.connect` but for `alpn`."""
+    _refuse_early(settings)
     connection = await _connect(host, port, alpn=ALPN, **settings)
     name = f"[{host}]" if ":" in host else host
     return Client(connection, name if port == 443 else f"{name}:{port}", sessions=sessions)
@@ -324,7 +325,14 @@ async def serve(
             for task in tasks:
                 task.cancel()
 
+    _refuse_early(settings)
     return await _serve(serve_connection, host, port, alpn=ALPN, **settings)
+
+
+def _refuse_early(settings: dict[str, Any]) -> None:
+    # RFC 8470: a server would have to know of each request whether it may be a replay.
+    if settings.get("early") or settings.get("early_data"):
+        raise ValueError("this package has no early data for HTTP/3")
 
 
 async def serve_asgi(

@@ -41,7 +41,7 @@ mod _native {
     #[pymodule_export]
     use crate::driver::{farewell, forked};
     #[pymodule_export]
-    use crate::endpoint::{NativeServer, connect, serve};
+    use crate::endpoint::{NativeServer, NativeTickets, connect, serve};
     #[pymodule_export]
     use crate::http3::{
         NativeHttpAnswer, NativeHttpClient, NativeHttpContent, NativeHttpReply, NativeHttpSender,
@@ -58,9 +58,7 @@ mod _native {
     #[pymodule_export]
     use crate::streams::{NativeReader, NativeWriter};
     #[pymodule_export]
-    use crate::webtransport::{
-        NativeSession, NativeSessionCall, NativeSessionReader, NativeSessionWriter,
-    };
+    use crate::webtransport::{NativeSession, NativeSessionCall, NativeSessionReader, NativeSessionWriter};
 
     #[pymodule_export]
     const VERSION: &str = env!("CARGO_PKG_VERSION");
