@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import os
 import random
 import sys
@@ -11,10 +12,15 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Optional
 
+from quickset import Identity
+
 HERE = Path(__file__).parent
 
 #: Where `cargo xtask languages` has put the programs in C and Rust.
 FOLDER = Path(os.environ["QUICKSET_LANGUAGES"])
+
+#: Where the programs of `cargo xtask interop` are.
+INTEROP = HERE.parent.parent / "peers" / "interop" / "programs"
 
 #: What plays either side, by its language.
 PEERS = {
@@ -22,6 +28,9 @@ PEERS = {
     "python": [sys.executable, HERE / "peer.py"],
     "rust": [FOLDER / "languages-rust"],
 }
+
+#: What plays either side of a session of WebTransport.
+SESSIONS = {"python": [sys.executable, HERE / "sessions.py"], "rust": PEERS["rust"]}
 
 #: Seconds for anything here, unless it hangs.
 LIMIT = 90.0
@@ -47,7 +56,11 @@ class LossyPath(asyncio.DatagramProtocol):
         if self._random.random() < 0.01:
             self.lost += 1
         else:
-            asyncio.get_running_loop().call_later(0.01, self._transport.sendto, data, to)
+            asyncio.get_running_loop().call_later(0.01, self._send, data, to)
+
+    def _send(self, data: bytes, to: Any) -> None:
+        if not self._transport.is_closing():
+            self._transport.sendto(data, to)
 
     def error_received(self, error: OSError) -> None:
         """A side that has ended gets nothing more."""
@@ -111,3 +124,21 @@ def limited(case: Any, seconds: float = LIMIT) -> Any:
         return await asyncio.wait_for(case, seconds)
 
     return asyncio.run(play())
+
+
+def chromium(identity: Identity, port: int, folder: Path) -> list[str]:
+    """The command of a browser that goes to our port by HTTP/3 alone, and believes this key."""
+    spki = base64.b64encode(bytes.fromhex(identity.fingerprint.removeprefix("sha256:"))).decode()
+    return [
+        "chromium",
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--no-first-run",
+        "--timeout=20000",
+        "--dump-dom",
+        f"--user-data-dir={folder / 'profile'}",
+        f"--host-resolver-rules=MAP localhost 127.0.0.1:{port}",
+        f"--origin-to-force-quic-on=localhost:{port}",
+        f"--ignore-certificate-errors-spki-list={spki}",
+    ]

@@ -1,17 +1,15 @@
 """HTTP/3 between the package for Python and others: aioquic, the command `quickset`, and Chromium."""
 
 import asyncio
-import base64
 import contextlib
 import shutil
-import ssl
 
 import pytest
 from aioquic.asyncio import QuicConnectionProtocol, connect, serve
 from aioquic.h3.connection import H3_ALPN, H3Connection
 from aioquic.h3.events import DataReceived, HeadersReceived
 from aioquic.quic.configuration import QuicConfiguration
-from programs import FOLDER, limited, line, lossy_path, output, started
+from programs import FOLDER, chromium, limited, line, lossy_path, output, started
 
 from quickset import Identity, http3
 
@@ -227,23 +225,3 @@ def test_chromium_fetches_from_an_asgi_application(path, tmp_path):
             assert "that was all" in text
 
     limited(case())
-
-
-def chromium(identity, port, tmp_path):
-    """The command of a browser that goes to our port by HTTP/3 alone, and believes this key."""
-    der = ssl.PEM_cert_to_DER_cert(identity.certificate_pem)
-    assert der
-    spki = base64.b64encode(bytes.fromhex(identity.fingerprint.removeprefix("sha256:"))).decode()
-    return [
-        "chromium",
-        "--headless",
-        "--no-sandbox",
-        "--disable-gpu",
-        "--no-first-run",
-        "--timeout=20000",
-        "--dump-dom",
-        f"--user-data-dir={tmp_path / 'profile'}",
-        f"--host-resolver-rules=MAP localhost 127.0.0.1:{port}",
-        f"--origin-to-force-quic-on=localhost:{port}",
-        f"--ignore-certificate-errors-spki-list={spki}",
-    ]

@@ -27,7 +27,7 @@ All coroutines may be cancelled at any point: a call that is cancelled has lost 
 
 from quickset import _loop as _loop
 from quickset._connection import Connection
-from quickset._endpoint import HANDLER_FAILED, Identity, Server, connect, serve
+from quickset._endpoint import HANDLER_FAILED, Identity, KnownServers, Server, connect, serve
 from quickset._errors import (
     BusyError,
     ConnectError,
@@ -35,8 +35,11 @@ from quickset._errors import (
     DatagramsUnsupported,
     ForkedError,
     HttpError,
+    LifespanError,
     MalformedMessages,
     QuicksetError,
+    SessionClosed,
+    SessionDeclined,
     StreamEnded,
     StreamReset,
     StreamStopped,
@@ -66,6 +69,8 @@ __all__ = [
     "ForkedError",
     "HttpError",
     "Identity",
+    "KnownServers",
+    "LifespanError",
     "MalformedMessages",
     "Message",
     "MessageReceiver",
@@ -77,6 +82,8 @@ __all__ = [
     "ReceiveStream",
     "SendStream",
     "Server",
+    "SessionClosed",
+    "SessionDeclined",
     "StreamEnded",
     "StreamReset",
     "StreamStopped",

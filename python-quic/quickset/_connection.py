@@ -138,6 +138,25 @@ class Connection:
             return await answer
         return answer
 
+    async def connected(self) -> None:
+        """Waits until the handshake is complete. Without early data it is when the connection is handed
+        out."""
+        answer = self._native.connected()
+        if isinstance(answer, Operation):
+            await answer
+
+    @property
+    def is_early(self) -> bool:
+        """Whether data that is sent or read now is early, since the handshake is not complete. An attacker
+        can replay what a client sends early."""
+        return self._native.is_early()
+
+    async def accepted_early(self) -> bool:
+        """Waits until it is known whether the server took early data. If it did not, all was sent again
+        behind the handshake. It is `False` without early data, too."""
+        answer = self._native.accepted_early()
+        return await answer if isinstance(answer, Operation) else answer
+
     @property
     def close_reason(self) -> Optional[ConnectionClosed]:
         """Why the connection ended; `None` while it is open."""

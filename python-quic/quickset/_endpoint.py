@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import os
 import socket
 import ssl
@@ -37,6 +38,12 @@ class Identity:
         return cls(_native.NativeIdentity.self_signed(list(names)))
 
     @classmethod
+    def for_browsers(cls, *names: str) -> Identity:
+        """As `self_signed`, for thirteen days: browsers take such a certificate for WebTransport if the page
+        names its `certificate_hash`."""
+        return cls(_native.NativeIdentity.for_browsers(list(names)))
+
+    @classmethod
     def from_pem(cls, certificates: str, key: str) -> Identity:
         """From PEM text: the chain of certificates, its own first, and the private key."""
         return cls(_native.NativeIdentity.from_pem(certificates, key))
@@ -52,6 +59,11 @@ class Identity:
         return self._native.fingerprint
 
     @property
+    def certificate_hash(self) -> bytes:
+        """The SHA-256 hash of the certificate, which a page gives to ``serverCertificateHashes``."""
+        return self._native.certificate_hash
+
+    @property
     def certificate_pem(self) -> str:
         """The chain of certificates as PEM."""
         return self._native.certificate_pem
@@ -63,6 +75,17 @@ class Identity:
 
     def __repr__(self) -> str:
         return f"<quickset.Identity {self.fingerprint}>"
+
+
+class KnownServers:
+    """What a client keeps of servers, so that later connections with the same settings are resumed: their
+    handshakes need no certificates, and may carry early data. It lives in memory: of 256 servers, for 4
+    connections each, and of 64 different settings."""
+
+    __slots__ = ("_native",)
+
+    def __init__(self) -> None:
+        self._native = _native.NativeTickets()
 
 
 async def connect(
@@ -83,6 +106,8 @@ async def connect(
     max_streams: Optional[int] = None,
     send_buffer: Optional[int] = None,
     protection: Optional[str] = None,
+    known_servers: Optional[KnownServers] = None,
+    early: bool = False,
 ) -> Connection:
     """Connects to a server, once it has proved who it is.
 
@@ -99,6 +124,11 @@ async def connect(
     ``newreno``), `max_message` (the longest message that this side takes, in bytes), `max_streams` (how many
     the peer may open, of each kind), `send_buffer` (bytes a stream), and `protection` for all streams that
     have none of their own.
+
+    With `known_servers` that earlier connections were made with, this one is resumed. If it is also `early`,
+    the connection is returned before the server has answered: what is sent then saves a round trip,
+    and **an attacker can send it again**, so it must do no harm when it is done twice.
+    `Connection.accepted_early` tells whether the server took it. `early` takes one application protocol.
 
     It raises `ConnectError`, `OSError` for a name that cannot be resolved, and `ValueError` for arguments
     that mean nothing. If it is cancelled, the attempt is given up.
@@ -121,7 +151,15 @@ async def connect(
     found = await loop.getaddrinfo(host, _port(port), type=socket.SOCK_DGRAM)
     addresses = [address for info in found for address in _addresses(info[4])]
     name = host if server_name is None else server_name
-    answer = _native.connect(ours, addresses, name, trust, (protocols, native), transport)
+    if early and known_servers is None:
+        raise ValueError("early data is for known_servers: give those of an earlier connection")
+    known = None
+    if known_servers is not None:
+        # A connection is resumed by the settings that it was made with, and by no others.
+        shown = None if identity is None else identity.certificate_pem
+        settings = hashlib.sha256(repr((trust, protocols, shown, transport)).encode())
+        known = known_servers._native, settings.hexdigest()
+    answer = _native.connect(ours, addresses, name, trust, (protocols, native), transport, known, early)
     return Connection(await answer if isinstance(answer, Operation) else answer)
 
 
@@ -136,6 +174,8 @@ class Server:
         self._native = native
         self._identity = identity
         self._handlers: set[asyncio.Task[None]] = set()
+        # What happens once it is closed.
+        self._farewell: Optional[Callable[[], Awaitable[None]]] = None
         self._acceptor: Optional[asyncio.Task[None]] = None
         if handler is not None:
             self._acceptor = asyncio.get_running_loop().create_task(self._accept_all(handler))
@@ -208,6 +248,9 @@ class Server:
                 task.cancel()
             if late:
                 await asyncio.wait(late)
+        if self._farewell is not None:
+            farewell, self._farewell = self._farewell, None
+            await farewell()
 
     async def __aenter__(self) -> Server:
         return self
@@ -272,6 +315,7 @@ async def serve(
     max_streams: Optional[int] = None,
     send_buffer: Optional[int] = None,
     protection: Optional[str] = None,
+    early_data: bool = False,
 ) -> Server:
     """Makes a server that takes connections on an address; port 0 is any free port.
 
@@ -284,6 +328,10 @@ async def serve(
     `ask_clients` clients are asked for a certificate: `False` lets those pass that have none, `True` does
     not. Any certificate is taken, so look at `Connection.peer_fingerprint`. There are at most
     `max_connections` at a time (10,000 unless told). The other arguments are those of `connect`.
+
+    With `early_data` clients that were here before may send before the handshake is complete, and their
+    connections come at once. This server takes early data once, another one or this one after a restart does
+    not; see `ReceiveStream.is_early` for what may be a replay all the same.
     """
     loop = asyncio.get_running_loop()
     ours = bell()
@@ -302,7 +350,7 @@ async def serve(
     protocols = _protocols(alpn)
     found = await loop.getaddrinfo(host, _port(port), type=socket.SOCK_DGRAM, flags=socket.AI_PASSIVE)
     address = next(address for info in found for address in _addresses(info[4]))
-    limits = (ask_clients, max_connections)
+    limits = (ask_clients, max_connections, bool(early_data))
     native = _native.serve(ours, address, identity._native, protocols, limits, transport)
     return Server(native, identity, handler)
 

@@ -86,3 +86,25 @@ class HttpError(QuicksetError):
     def __init__(self, message: str, unprocessed: bool = False) -> None:
         super().__init__(message)
         self.unprocessed = unprocessed
+
+
+class LifespanError(QuicksetError):
+    """An ASGI application did not start."""
+
+
+class SessionClosed(QuicksetError, ConnectionError):
+    """The session of WebTransport is over, with the `code` and the `reason` of the side that closed it.
+    `code` is `None` where a stream tells of it before the session does."""
+
+    def __init__(self, message: str, code: Optional[int] = None, reason: str = "") -> None:
+        super().__init__(message)
+        self.code = code
+        self.reason = reason
+
+
+class SessionDeclined(HttpError):
+    """The server answered the request for a session with this `status`."""
+
+    def __init__(self, message: str, status: int = 0) -> None:
+        super().__init__(message)
+        self.status = status

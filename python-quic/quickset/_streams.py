@@ -122,6 +122,13 @@ class ReceiveStream:
             return await answer
         return answer
 
+    @property
+    def is_early(self) -> bool:
+        """Whether a part of what was received came before the handshake was complete, so that an attacker may
+        have replayed it. Where doing something twice does harm, await `Connection.connected` first, or refuse
+        it."""
+        return self._native.is_early()
+
     def stop(self, code: int = 0) -> None:
         """Asks the peer to send no more, with a code for its application. What was not read is lost."""
         self._native.stop(code)

@@ -14,7 +14,7 @@ for a slow reader, and little is read ahead of the application.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Iterable, Mapping
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Coroutine, Sequence
 from types import TracebackType
 from typing import Any, Callable, Optional, Union
 
@@ -24,14 +24,16 @@ from quickset._endpoint import Server, _is_end
 from quickset._endpoint import connect as _connect
 from quickset._endpoint import serve as _serve
 from quickset._errors import ConnectionClosed, HttpError, TooLong
+from quickset._lifespan import Lifespan
 from quickset._native import Operation
 from quickset._streams import Data
+from quickset._texts import Headers, as_fields, as_octets, as_texts
+from quickset.webtransport import Session, SessionHandler, SessionRequest
+from quickset.webtransport import _handle as _handle_session
 
 ALPN = "h3"
 """What HTTP/3 is called in the TLS handshake."""
 
-Headers = Union[Mapping[str, str], Iterable[tuple[str, str]]]
-"""Fields of a message, by name or in order."""
 Body = Union[Data, AsyncIterable[Data]]
 """Content of a message."""
 
@@ -73,7 +75,7 @@ class _Incoming:
     @property
     def trailers(self) -> list[tuple[str, str]]:
         """The fields behind the content, once that was read to its end."""
-        return _texts(self._content.trailers())
+        return as_texts(self._content.trailers())
 
     def stop(self, code: int = REQUEST_CANCELLED) -> None:
         """Says that the rest of the content is not wanted."""
@@ -109,9 +111,15 @@ class Request(_Incoming):
     When it is forgotten without an answer, it fails at the client.
     """
 
-    def __init__(self, call: _native.HttpCall, connection: Connection) -> None:
-        (method, scheme, authority, path, fields), content, reply = call
-        super().__init__(_texts(fields), content)
+    def __init__(
+        self,
+        head: _native.HttpHead,
+        content: _native.NativeHttpContent,
+        reply: _native.NativeHttpReply,
+        connection: Connection,
+    ) -> None:
+        method, scheme, authority, path, fields = head
+        super().__init__(as_texts(fields), content)
         self.method = method.decode("latin-1")
         """`GET`, say."""
         self.scheme = scheme.decode("latin-1")
@@ -133,17 +141,17 @@ class Request(_Incoming):
                 await self.send(piece)
             self.finish()
             return
-        answer = self._reply.answer(status, _fields(headers), content)
+        answer = self._reply.answer(status, as_fields(headers), content)
         if isinstance(answer, Operation):
             await answer
 
     def inform(self, status: int, headers: Headers = ()) -> None:
         """Sends an interim response, with a status of 1xx."""
-        self._reply.interim(status, _fields(headers))
+        self._reply.interim(status, as_fields(headers))
 
     def begin(self, status: int, headers: Headers = ()) -> None:
         """Sends the head of the response. Content follows by `send`, and `finish` ends it."""
-        self._sender = self._reply.respond(status, _fields(headers))
+        self._sender = self._reply.respond(status, as_fields(headers))
 
     async def send(self, data: Data) -> None:
         """Sends some of the content. It waits while the client does not take it."""
@@ -153,7 +161,7 @@ class Request(_Incoming):
 
     def finish(self, trailers: Headers = ()) -> None:
         """Ends the content, with these fields behind it."""
-        self._begun().finish(_fields(trailers))
+        self._begun().finish(as_fields(trailers))
 
     def cancel(self, code: int = INTERNAL_ERROR) -> None:
         """Gives up a response that has begun; the client sees that it is not complete."""
@@ -176,8 +184,8 @@ class Client:
     """A client of one server, for any number of requests at a time. As an asynchronous context manager it
     ends the connection at the end of the block."""
 
-    def __init__(self, connection: Connection, authority: str) -> None:
-        self._native = _native.NativeHttpClient(connection._native)
+    def __init__(self, connection: Connection, authority: str, *, sessions: bool = False) -> None:
+        self._native = _native.NativeHttpClient(connection._native, sessions)
         self.connection = connection
         """The connection, which is HTTP's from now on: open no streams on it."""
         self.authority = authority
@@ -195,8 +203,8 @@ class Client:
         """Makes a request, and waits for the head of the response. Content that is an iterable is sent beside
         that. If it is cancelled, the request is given up."""
         host = self.authority if authority is None else authority
-        target = (_octets(method), _octets(host), _octets(path))
-        answer = self._native.request(target, _fields(headers), content is not None)
+        target = (as_octets(method), as_octets(host), as_octets(path))
+        answer = self._native.request(target, as_fields(headers), content is not None)
         sender, waits = await answer if isinstance(answer, Operation) else answer
         if sender is None or content is None:
             return await self._response(waits)
@@ -223,6 +231,21 @@ class Client:
         """`request` with `PUT`."""
         return await self.request("PUT", path, content=content, headers=headers)
 
+    async def session(
+        self,
+        path: str,
+        *,
+        protocols: Sequence[str] = (),
+        headers: Headers = (),
+        authority: Optional[str] = None,
+    ) -> Session:
+        """Begins a session of WebTransport, on a client that was made with ``sessions=True``. `protocols` are
+        the application protocols that this side speaks, the best first. It raises `SessionDeclined` if the
+        server answers with a status that is no session's. If it is cancelled, the session is given up."""
+        target = (as_octets(self.authority if authority is None else authority), as_octets(path))
+        answer = self._native.session(target, as_fields(headers), list(protocols))
+        return Session(await answer if isinstance(answer, Operation) else answer, self.connection, self)
+
     @property
     def is_going_away(self) -> bool:
         """Whether the server takes no new requests. Make them on another connection."""
@@ -237,7 +260,7 @@ class Client:
     async def _response(self, waits: _native.NativeHttpAnswer) -> Response:
         answer = waits.response()
         status, fields, content = await answer if isinstance(answer, Operation) else answer
-        return Response(status, _texts(fields), content)
+        return Response(status, as_texts(fields), content)
 
     async def __aenter__(self) -> Client:
         return self
@@ -252,30 +275,49 @@ class Client:
         self.connection.close(0x100)
 
 
-async def connect(host: str, port: int = 443, **settings: Any) -> Client:
-    """Connects to a server of HTTP/3. The settings are those of `quickset.connect` but for `alpn`."""
+async def connect(host: str, port: int = 443, *, sessions: bool = False, **settings: Any) -> Client:
+    """Connects to a server of HTTP/3. With `sessions` the client may begin a session of WebTransport. The
+    settings are those of `quickset.connect` but for `alpn`."""
+    _refuse_early(settings)
     connection = await _connect(host, port, alpn=ALPN, **settings)
     name = f"[{host}]" if ":" in host else host
-    return Client(connection, name if port == 443 else f"{name}:{port}")
+    return Client(connection, name if port == 443 else f"{name}:{port}", sessions=sessions)
 
 
 HttpHandler = Callable[[Request], Awaitable[object]]
 
 
-async def serve(handler: HttpHandler, host: str = "::", port: int = 443, **settings: Any) -> Server:
+async def serve(
+    handler: HttpHandler,
+    host: str = "::",
+    port: int = 443,
+    *,
+    sessions: Optional[SessionHandler] = None,
+    **settings: Any,
+) -> Server:
     """Makes a server of HTTP/3. `handler` is a coroutine function that is called with each request, in a task
     of its own. One that raises, or returns without an answer, fails the request; the exception goes to the
-    event loop's exception handler. The settings are those of `quickset.serve` but for `alpn`."""
+    event loop's exception handler. `sessions` is one that is called with each request for a session of
+    WebTransport (see `quickset.webtransport.serve`); without it none are offered. The settings are those of
+    `quickset.serve` but for `alpn`."""
+
+    def begin(call: _native.HttpCall, connection: Connection) -> Coroutine[Any, Any, None]:
+        head, content, reply, session = call
+        if content is not None and reply is not None:
+            return _handle(handler, Request(head, content, reply, connection))
+        assert session is not None and sessions is not None, "a connection without sessions has none"
+        return _handle_session(sessions, SessionRequest(head, session, connection))
 
     async def serve_connection(connection: Connection) -> None:
-        native, tasks = _native.NativeHttpServer(connection._native), set[asyncio.Task[None]]()
+        native = _native.NativeHttpServer(connection._native, sessions is not None)
+        tasks = set[asyncio.Task[None]]()
         try:
             while True:
                 answer = native.accept()
                 call = await answer if isinstance(answer, Operation) else answer
                 if call is None:
                     return
-                task = asyncio.ensure_future(_handle(handler, Request(call, connection)))
+                task = asyncio.ensure_future(begin(call, connection))
                 tasks.add(task)
                 task.add_done_callback(tasks.discard)
                 del call, answer
@@ -283,12 +325,38 @@ async def serve(handler: HttpHandler, host: str = "::", port: int = 443, **setti
             for task in tasks:
                 task.cancel()
 
+    _refuse_early(settings)
     return await _serve(serve_connection, host, port, alpn=ALPN, **settings)
 
 
-async def serve_asgi(app: Any, host: str = "::", port: int = 443, **settings: Any) -> Server:
-    """Serves an ASGI 3 application by HTTP/3: the scope `http`, without `lifespan` and `websocket`. The
-    settings are those of `quickset.serve` but for `alpn`."""
+def _refuse_early(settings: dict[str, Any]) -> None:
+    # RFC 8470: a server would have to know of each request whether it may be a replay.
+    if settings.get("early") or settings.get("early_data"):
+        raise ValueError("this package has no early data for HTTP/3")
+
+
+async def serve_asgi(
+    app: Any,
+    host: str = "::",
+    port: int = 443,
+    *,
+    lifespan: str = "auto",
+    sessions: Optional[SessionHandler] = None,
+    **settings: Any,
+) -> Server:
+    """Serves an ASGI 3 application by HTTP/3: the scopes `http` and `lifespan`, without `websocket`.
+
+    The application is told of its start before the server takes connections, and of its end by
+    `Server.wait_closed`, or at the end of the server's block. If the start fails, this raises
+    `LifespanError`. With `lifespan` ``auto`` an application that raises at the scope is taken for one that
+    does not know it, with ``on`` it has to, with ``off`` it is not asked. `sessions` is as for `serve`. The
+    settings are those of `quickset.serve` but for `alpn`.
+    """
+    life = Lifespan(app)
+    if lifespan not in ("auto", "on", "off"):
+        raise ValueError(f"lifespan is auto, on or off, and not {lifespan!r}")
+    if lifespan != "off":
+        await life.begin(needed=lifespan == "on")
 
     async def handler(request: Request) -> None:
         path, _, query = request.path.partition("?")
@@ -307,6 +375,7 @@ async def serve_asgi(app: Any, host: str = "::", port: int = 443, **settings: An
             "headers": [(b"host", request.authority.encode("latin-1")), *fields],
             "client": request.connection.remote_address,
             "server": None,
+            **({"state": life.state.copy()} if life.is_known else {}),
         }
         state = {"ended": False, "begun": False, "finished": False}
 
@@ -348,7 +417,13 @@ async def serve_asgi(app: Any, host: str = "::", port: int = 443, **settings: An
         if not state["finished"]:
             raise RuntimeError("the ASGI application returned without a whole response")
 
-    return await serve(handler, host, port, **settings)
+    try:
+        server = await serve(handler, host, port, sessions=sessions, **settings)
+    except BaseException:
+        await life.end()
+        raise
+    server._farewell = life.end
+    return server
 
 
 async def _handle(handler: HttpHandler, request: Request) -> None:
@@ -395,22 +470,6 @@ def _forget(task: asyncio.Task[None]) -> None:
         task.get_loop().call_exception_handler(
             {"message": "the content of a request failed", "exception": error, "task": task}
         )
-
-
-def _octets(text: str) -> bytes:
-    try:
-        return text.encode("latin-1")
-    except UnicodeEncodeError:
-        raise ValueError(f"{text!r} has characters that HTTP has not; percent-encode them") from None
-
-
-def _fields(headers: Headers) -> list[tuple[bytes, bytes]]:
-    pairs = headers.items() if isinstance(headers, Mapping) else headers
-    return [(_octets(name.lower()), _octets(value)) for name, value in pairs]
-
-
-def _texts(fields: list[tuple[bytes, bytes]]) -> list[tuple[str, str]]:
-    return [(name.decode("latin-1"), value.decode("latin-1")) for name, value in fields]
 
 
 def _unquoted(path: str) -> str:

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pyo3::prelude::*;
+use pyo3::types::PyBytes;
 use quickset::{Algorithm, Fingerprint, Identity, Protection, TransportConfig, Trust, policies};
 
 use crate::errors::bad;
@@ -25,6 +26,19 @@ impl NativeIdentity {
             return Err(bad("a certificate is for one name at least, such as \"localhost\""));
         }
         Identity::self_signed(names).map(Self).map_err(bad)
+    }
+
+    #[staticmethod]
+    fn for_browsers(names: Vec<String>) -> PyResult<Self> {
+        if names.is_empty() {
+            return Err(bad("a certificate is for one name at least, such as \"localhost\""));
+        }
+        Identity::for_browsers(names).map(Self).map_err(bad)
+    }
+
+    #[getter]
+    fn certificate_hash<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        PyBytes::new(py, &self.0.certificate_hash())
     }
 
     #[getter]

@@ -210,6 +210,22 @@ impl NativeConnection {
         closed.map(|closed| ToldClosed(closed).answer(py)).transpose()
     }
 
+    /// Waits until the handshake is complete.
+    fn connected(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        let connection = self.connection.cloned(py)?;
+        begin(py, &self.line, async move { connection.connected().await })
+    }
+
+    fn is_early(&self, py: Python<'_>) -> PyResult<bool> {
+        Ok(self.connection.get(py)?.is_early())
+    }
+
+    /// Waits until it is known whether the server took early data.
+    fn accepted_early(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        let connection = self.connection.cloned(py)?;
+        begin(py, &self.line, async move { Ok::<_, Closed>(connection.accepted_early().await) })
+    }
+
     fn ping(&self, py: Python<'_>) -> PyResult<()> {
         self.connection.get(py)?.ping();
         Ok(())

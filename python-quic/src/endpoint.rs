@@ -1,14 +1,16 @@
 //! Clients and servers.
 
+use std::collections::VecDeque;
 use std::future::Future;
 use std::net::SocketAddr;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, ready};
 
 use pyo3::prelude::*;
 use quickset::{
-    ClientAuth, ClientConfig, Closed, ConnectError, Connection, Endpoint, Race, ServerConfig, SocketConfig,
+    ClientAuth, ClientConfig, Closed, ConnectError, Connecting, Connection, EarlyData, Endpoint, Race,
+    ServerConfig, SocketConfig,
 };
 use tokio::task::JoinHandle;
 
@@ -29,9 +31,43 @@ pub(crate) struct NativeServer {
     config: ServerConfig,
 }
 
-/// Connects to the first of these addresses that answers.
+/// What a client keeps of the servers that it was connected to: configurations by all that Python said of
+/// them, each of which has its tickets. A ticket is good for the configuration that it came by alone.
+#[pyclass(frozen, module = "quickset._native")]
+pub(crate) struct NativeTickets(Mutex<VecDeque<(String, ClientConfig)>>);
+
+#[pymethods]
+impl NativeTickets {
+    #[new]
+    fn new() -> Self {
+        Self(Mutex::default())
+    }
+}
+
+impl NativeTickets {
+    /// Returns the configuration of this name, which is made if there is none.
+    fn config(&self, name: String, make: impl FnOnce() -> PyResult<ClientConfig>) -> PyResult<ClientConfig> {
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, config)) = kept.iter().find(|(known, _)| *known == name) {
+            return Ok(config.clone());
+        }
+        let config = make()?;
+        if kept.len() >= MAX_CONFIGS {
+            kept.pop_front();
+        }
+        kept.push_back((name, config.clone()));
+        Ok(config)
+    }
+}
+
+/// Configurations that are kept; the oldest make room.
+const MAX_CONFIGS: usize = 64;
+
+/// Connects to the first of these addresses that answers. With tickets a session is resumed where there is
+/// one, and if `early` the connection is returned before the server has answered.
+#[expect(clippy::too_many_arguments, reason = "each is an argument in Python, too")]
 #[pyfunction]
-#[pyo3(signature = (bell, addresses, name, trust, shown, transport))]
+#[pyo3(signature = (bell, addresses, name, trust, shown, transport, tickets, early))]
 pub(crate) fn connect(
     py: Python<'_>,
     bell: &EventBell,
@@ -40,29 +76,59 @@ pub(crate) fn connect(
     trust: GivenTrust,
     shown: (Vec<String>, Option<Py<NativeIdentity>>),
     transport: GivenTransport,
+    tickets: Option<(Py<NativeTickets>, String)>,
+    early: bool,
 ) -> PyResult<Py<PyAny>> {
     let addresses = addresses.into_iter().map(socket_address).collect::<PyResult<Vec<_>>>()?;
     let (protocols, identity) = shown;
-    let (transport, protection) = transport.read()?;
-    let mut config =
-        ClientConfig::new(trust.trust()?, &alpn(&protocols)).map_err(bad)?.with_transport(transport);
-    if let Some(protection) = protection {
-        config = config.with_protection(protection);
-    }
-    if let Some(identity) = identity {
-        config = config.with_identity(identity.get().0.clone());
-    }
+    let make = || {
+        let (transport, protection) = transport.read()?;
+        let config = ClientConfig::new(trust.trust()?, &alpn(&protocols)).map_err(bad)?;
+        let mut config = config.with_transport(transport);
+        if let Some(protection) = protection {
+            config = config.with_protection(protection);
+        }
+        if let Some(identity) = identity {
+            config = config.with_identity(identity.get().0.clone());
+        }
+        // What is early, and that there are tickets, goes with one protocol. Nothing is sent early unless this
+        // connection is to be.
+        if early || (tickets.is_some() && protocols.len() == 1) {
+            config = config.with_early_data(EarlyData::default()).map_err(bad)?;
+        }
+        Ok(config)
+    };
+    let config = match &tickets {
+        Some((tickets, name)) => tickets.get().config(name.clone(), make)?,
+        None => make()?,
+    };
     let line = bell.line();
     line.running_loop(py)?;
     let handle = driver::handle()?;
-    let endpoint = {
+    let (endpoint, begun) = {
         let _inside = handle.enter();
-        Arc::new(Endpoint::client().map_err(system)?)
+        let endpoint = Arc::new(Endpoint::client().map_err(system)?);
+        driver::remember(&endpoint);
+        let begun = addresses.first().filter(|_| early);
+        let begun = begun.map(|&address| (address, endpoint.connect(address, &name, &config).into_early()));
+        (endpoint, begun)
     };
-    driver::remember(&endpoint);
+    let mut begun: Option<(SocketAddr, Connecting)> = match begun {
+        Some((_, Ok(connection))) => {
+            return begin(py, &bell.line(), async move {
+                Ok::<_, NoConnection>(Begun { connection, line, endpoint: Some(endpoint) })
+            });
+        }
+        Some((address, Err(connecting))) => Some((address, connecting)),
+        None => None,
+    };
     let client = endpoint.clone();
     let race = handle.spawn(async move {
-        let race = Race::new(&addresses, |address| client.connect(address, &name, &config));
+        // One that could not begin early goes on as the others do.
+        let race = Race::new(&addresses, |address| match begun.take_if(|(there, _)| *there == address) {
+            Some((_, connecting)) => connecting,
+            None => client.connect(address, &name, &config),
+        });
         race.first(telling).await
     });
     begin(py, &bell.line(), async move {
@@ -80,12 +146,12 @@ pub(crate) fn serve(
     address: (String, u16),
     identity: &NativeIdentity,
     protocols: Vec<String>,
-    limits: (Option<bool>, Option<usize>),
+    limits: (Option<bool>, Option<usize>, bool),
     transport: GivenTransport,
 ) -> PyResult<NativeServer> {
     let (transport, protection) = transport.read()?;
     let config = ServerConfig::new(identity.0.clone(), &alpn(&protocols)).map_err(bad)?;
-    let (asks_clients, max_connections) = limits;
+    let (asks_clients, max_connections, early) = limits;
     let clients = match asks_clients {
         None => ClientAuth::None,
         Some(false) => ClientAuth::Optional,
@@ -97,6 +163,9 @@ pub(crate) fn serve(
     }
     if let Some(most) = max_connections {
         config = config.with_max_connections(most);
+    }
+    if early {
+        config = config.with_early_data(EarlyData::default());
     }
     let line = bell.line();
     line.running_loop(py)?;

@@ -65,7 +65,7 @@ pub(crate) fn too_long(py: Python<'_>, sentence: &impl ToString, max: u64) -> Py
 }
 
 /// An exception of the package, made with these arguments.
-fn of<'py>(py: Python<'py>, name: &str, args: impl IntoPyObject<'py, Target = PyTuple>) -> PyErr {
+pub(crate) fn of<'py>(py: Python<'py>, name: &str, args: impl IntoPyObject<'py, Target = PyTuple>) -> PyErr {
     let made = || {
         let args = args.into_pyobject(py).map_err(Into::into)?.into_bound();
         ERRORS

@@ -22,6 +22,7 @@ use crate::errors::{Raise as _, bad};
 use crate::operation::{Answer, begin};
 use crate::parental::Parental;
 use crate::slot::Slot;
+use crate::webtransport::{BegunSession, NativeSessionCall, session_request};
 
 /// A client on a connection.
 #[pyclass(frozen, module = "quickset._native")]
@@ -75,14 +76,19 @@ struct ContentSource {
 }
 
 /// Names and values as Python gives them.
-type GivenFields = Vec<(GivenBytes, GivenBytes)>;
+pub(crate) type GivenFields = Vec<(GivenBytes, GivenBytes)>;
 
-fn fields(given: GivenFields) -> Vec<Field> {
+pub(crate) fn fields(given: GivenFields) -> Vec<Field> {
     given.into_iter().map(|(name, value)| Field::new(name.0, value.0)).collect()
 }
 
-fn head(status: u16, given: GivenFields) -> Response {
+pub(crate) fn head(status: u16, given: GivenFields) -> Response {
     Response { status, fields: fields(given) }
+}
+
+/// What is offered, with sessions of WebTransport or without.
+fn configuration(sessions: bool) -> Config {
+    Config { webtransport: sessions.into(), ..Config::default() }
 }
 
 fn told<'py>(py: Python<'py>, fields: &[Field]) -> PyResult<Bound<'py, PyList>> {
@@ -95,8 +101,8 @@ fn told<'py>(py: Python<'py>, fields: &[Field]) -> PyResult<Bound<'py, PyList>> 
 #[pymethods]
 impl NativeHttpClient {
     #[new]
-    fn new(py: Python<'_>, connection: &NativeConnection) -> PyResult<Self> {
-        let client = Client::new(connection.connection(py)?, Config::default()).map_err(bad)?;
+    fn new(py: Python<'_>, connection: &NativeConnection, sessions: bool) -> PyResult<Self> {
+        let client = Client::new(connection.connection(py)?, configuration(sessions)).map_err(bad)?;
         Ok(Self { client: Parental::new(client), line: connection.line() })
     }
 
@@ -123,6 +129,22 @@ impl NativeHttpClient {
         })
     }
 
+    /// Begins a session of WebTransport.
+    fn session(
+        &self,
+        py: Python<'_>,
+        target: (GivenBytes, GivenBytes),
+        given: GivenFields,
+        protocols: Vec<String>,
+    ) -> PyResult<Py<PyAny>> {
+        let (authority, path) = target;
+        let request = session_request(authority.0, path.0, given, &protocols)?;
+        let (client, line) = (self.client.cloned(py)?, self.line.clone());
+        begin(py, &self.line, async move {
+            client.session(&request).await.map(|session| BegunSession { session, line })
+        })
+    }
+
     fn is_going_away(&self, py: Python<'_>) -> PyResult<bool> {
         Ok(self.client.get(py)?.is_going_away())
     }
@@ -140,12 +162,13 @@ impl NativeHttpClient {
 #[pymethods]
 impl NativeHttpServer {
     #[new]
-    fn new(py: Python<'_>, connection: &NativeConnection) -> PyResult<Self> {
-        let server = Server::new(connection.connection(py)?, Config::default()).map_err(bad)?;
+    fn new(py: Python<'_>, connection: &NativeConnection, sessions: bool) -> PyResult<Self> {
+        let server = Server::new(connection.connection(py)?, configuration(sessions)).map_err(bad)?;
         Ok(Self { server: Slot::new(server), line: connection.line() })
     }
 
-    /// Method, scheme, authority, path, fields, content and reply of the next request; `None` at the end.
+    /// The next request: its head (method, scheme, authority, path, fields), its content and the reply to it,
+    /// and the call for a session if it is one, which then has neither content nor reply. `None` at the end.
     fn accept(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         let (mut server, line) = (self.server.lend(py)?, self.line.clone());
         begin(py, &self.line, async move {
@@ -367,7 +390,8 @@ impl Answer for MadeRequest {
 impl Answer for Option<TakenCall> {
     fn answer(self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         let Some(TakenCall { call, line }) = self else { return Ok(py.None()) };
-        let Call { request, content, reply, .. } = call;
+        let is_session = call.is_session();
+        let request = &call.request;
         let text = |bytes: &Option<Bytes>| PyBytes::new(py, bytes.as_deref().unwrap_or_default());
         let head = (
             PyBytes::new(py, &request.method),
@@ -376,9 +400,14 @@ impl Answer for Option<TakenCall> {
             text(&request.path),
             told(py, &request.fields)?,
         );
+        if is_session {
+            let call = NativeSessionCall::new(call, line);
+            return Ok((head, py.None(), py.None(), call).into_pyobject(py)?.into_any().unbind());
+        }
+        let Call { content, reply, .. } = call;
         let content = NativeHttpContent::new(content, line.clone());
         let reply = NativeHttpReply { reply: Slot::new(reply), line };
-        Ok((head, content, reply).into_pyobject(py)?.into_any().unbind())
+        Ok((head, content, reply, py.None()).into_pyobject(py)?.into_any().unbind())
     }
 }
 

@@ -26,6 +26,7 @@ mod parental;
 mod slot;
 mod stats;
 mod streams;
+mod webtransport;
 
 use pyo3::prelude::*;
 
@@ -40,7 +41,7 @@ mod _native {
     #[pymodule_export]
     use crate::driver::{farewell, forked};
     #[pymodule_export]
-    use crate::endpoint::{NativeServer, connect, serve};
+    use crate::endpoint::{NativeServer, NativeTickets, connect, serve};
     #[pymodule_export]
     use crate::http3::{
         NativeHttpAnswer, NativeHttpClient, NativeHttpContent, NativeHttpReply, NativeHttpSender,
@@ -56,6 +57,8 @@ mod _native {
     use crate::stats::ConnectionStats;
     #[pymodule_export]
     use crate::streams::{NativeReader, NativeWriter};
+    #[pymodule_export]
+    use crate::webtransport::{NativeSession, NativeSessionCall, NativeSessionReader, NativeSessionWriter};
 
     #[pymodule_export]
     const VERSION: &str = env!("CARGO_PKG_VERSION");

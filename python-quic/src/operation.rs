@@ -48,6 +48,12 @@ impl Answer for () {
     }
 }
 
+impl Answer for bool {
+    fn answer(self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        Ok(self.into_pyobject(py)?.to_owned().into_any().unbind())
+    }
+}
+
 impl<F, T, E> Work for F
 where
     F: Future<Output = Result<T, E>> + Send,

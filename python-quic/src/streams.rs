@@ -142,6 +142,11 @@ impl NativeReader {
         })
     }
 
+    /// Whether a part of it came before the handshake was complete.
+    fn is_early(&self, py: Python<'_>) -> PyResult<bool> {
+        self.stream.with(py, |source| source.stream.is_early())
+    }
+
     fn stop(&self, py: Python<'_>, code: u64) -> PyResult<()> {
         let code = config::code(code)?;
         if let Some(source) = self.stream.take(py)? {

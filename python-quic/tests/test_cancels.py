@@ -87,6 +87,8 @@ def test_bytes_are_all_there_however_often_the_reader_is_cancelled(run):
                         cancels += 1
                     else:
                         came.append(piece)
+                # Whoever forgets a stream before its end wants no more of it.
+                assert await stream.read() == b""
                 return came, cancels
 
             (came, cancels), _ = await asyncio.gather(read(), write())

@@ -9,7 +9,7 @@ import textwrap
 import pytest
 
 import quickset
-from quickset import http3
+from quickset import http3, webtransport
 
 HOME = pathlib.Path(__file__).parent.parent
 
@@ -29,9 +29,8 @@ def test_the_example_runs(source, capsys):
 
 def test_all_that_is_public_is_documented():
     public = [getattr(quickset, name) for name in quickset.__all__]
-    public += [
-        found for name, found in vars(http3).items() if getattr(found, "__module__", "") == http3.__name__
-    ]
+    for module in (http3, webtransport):
+        public += [v for v in vars(module).values() if getattr(v, "__module__", "") == module.__name__]
     for thing in public:
         name = repr(thing)
         if getattr(thing, "__name__", "").startswith("_"):

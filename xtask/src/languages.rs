@@ -1,8 +1,8 @@
 //! `cargo xtask languages`: programs in C, Python and Rust with each other, over a path that loses packets; and
-//! HTTP/3 from Python with aioquic, the command `quickset`, and Chromium.
+//! HTTP/3 and WebTransport from Python with aioquic, pywebtransport, the command `quickset`, and Chromium.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context as _, Result, bail};
@@ -18,7 +18,10 @@ pub(crate) fn command(args: &[String]) -> Result<()> {
         [flag, word] if flag == "--only" => word,
         _ => bail!("write languages [--only WORD]"),
     };
-    match play(word)? {
+    let packages = ["quickset", "quickset-ffi", "quickset-cli"];
+    let packages = packages.into_iter().flat_map(|name| ["--package", name]);
+    let what = ["--lib", "--bins", "--example", "languages"];
+    match play(word, cargo().args(["build", "--locked"]).args(packages).args(what))? {
         StepOutcome::Done => Ok(()),
         StepOutcome::Skipped(why) => bail!("{why}"),
     }
@@ -26,18 +29,18 @@ pub(crate) fn command(args: &[String]) -> Result<()> {
 
 /// The step of `cargo xtask test`: over the path that loses, which tells most.
 pub(crate) fn step() -> Result<StepOutcome> {
-    play("lossy or command")
+    // As the step of the tests builds all, so that nothing is built twice.
+    play(SHORT, cargo().args(["test", "--workspace", "--locked", "--no-run"]))
 }
 
-fn play(word: &str) -> Result<StepOutcome> {
+fn play(word: &str, build: &mut Command) -> Result<StepOutcome> {
     if let Some(reason) = python::missing() {
         return Ok(StepOutcome::Skipped(reason));
     }
     let Some(compiler) = ["gcc", "clang"].into_iter().find(|name| on_path(name)) else {
         return Ok(StepOutcome::Skipped("there is no gcc and no clang".into()));
     };
-    // As the step of the tests builds them, so that nothing is built twice.
-    run(cargo().args(["build", "--workspace", "--locked", "--lib", "--bins", "--example", EXAMPLE]))?;
+    run(build)?;
     let (target, folder) = (c::target().join("debug"), root().join("target/languages"));
     fs::create_dir_all(&folder)?;
     for (from, name) in [("quickset", "quickset"), ("examples/languages", "languages-rust")] {
@@ -48,7 +51,7 @@ fn play(word: &str) -> Result<StepOutcome> {
         .arg("-I")
         .arg(root().join("crates/ffi/include"))
         .arg(root().join("crates/ffi/tests/c/languages.c"))
-        .arg(target.join("libquickset_ffi.a"))
+        .arg(target.join("deps/libquickset_ffi.a"))
         .args(c::PRIVATE.split(' '))
         .arg("-o")
         .arg(folder.join("languages-c")))?;
@@ -60,9 +63,25 @@ fn play(word: &str) -> Result<StepOutcome> {
     if !word.is_empty() {
         pytest.args(["-k", word]);
     }
+    if word != SHORT {
+        match other_sessions() {
+            Ok(other) => drop(pytest.env("QUICKSET_PYWEBTRANSPORT", other)),
+            Err(why) => println!("without pywebtransport: {why:#}"),
+        }
+    }
     run(pytest.env("PYTHONDONTWRITEBYTECODE", "1").env("QUICKSET_LANGUAGES", &folder))?;
     Ok(StepOutcome::Done)
 }
+
+/// A Python that has pywebtransport, which `cargo xtask interop` has, too.
+fn other_sessions() -> Result<PathBuf> {
+    let home = root().join("target/interop/webtransport_py");
+    python::environment_of((3, 12), &home, "peers/interop/programs/webtransport_py/requirements.txt")?;
+    Ok(home.join("venv/bin/python"))
+}
+
+/// The tests for which there is time with each change.
+const SHORT: &str = "lossy or command";
 
 /// Has a file under another name, too.
 fn link(file: &Path, name: &Path) -> Result<()> {
@@ -71,9 +90,6 @@ fn link(file: &Path, name: &Path) -> Result<()> {
     }
     fs::hard_link(file, name).with_context(|| format!("{} cannot be had", file.display()))
 }
-
-/// The program in Rust.
-const EXAMPLE: &str = "languages";
 
 #[cfg(test)]
 mod tests {

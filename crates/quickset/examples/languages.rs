@@ -3,12 +3,22 @@
 //!
 //!     languages server ADDRESS
 //!     languages client ADDRESS FINGERPRINT
+//!
+//! And sessions of WebTransport, of which python-quic/languages/sessions.py tells:
+//!
+//!     languages echo ADDRESS
+//!     languages session ADDRESS FINGERPRINT
+
+#[path = "webtransport/echo.rs"]
+mod echo;
 
 use std::collections::HashMap;
 use std::error::Error;
 use std::time::Duration;
 
 use quickset::bytes::Bytes;
+use quickset::h3::webtransport::SessionEnding;
+use quickset::h3::{self, Config, Request};
 use quickset::{
     ClientConfig, Connection, Deadline, Endpoint, Identity, Outcome, ServerConfig, TicketId, Trust, policies,
 };
@@ -36,7 +46,9 @@ async fn main() -> Result<(), Failure> {
     match words[..] {
         ["server", address] => serve(address).await,
         ["client", address, pin] => ask(address, pin).await,
-        _ => Err("usage: languages server ADDRESS | client ADDRESS FINGERPRINT".into()),
+        ["echo", address] => send_back(address).await,
+        ["session", address, pin] => visit(address, pin).await,
+        _ => Err("usage: languages server|echo ADDRESS | client|session ADDRESS FINGERPRINT".into()),
     }
 }
 
@@ -153,6 +165,59 @@ async fn show(connection: &Connection) -> Result<usize, Failure> {
     check(arrived.iter().all(|name| told_of.contains(name)), "what arrived was not received")?;
     check(told_of.iter().all(|name| name.0 != STALE), "a message whose time was over was received")?;
     Ok(arrived.iter().filter(|name| name.0 == POSITION).count())
+}
+
+async fn send_back(address: &str) -> Result<(), Failure> {
+    let identity = Identity::self_signed(["localhost"])?;
+    let fingerprint = identity.fingerprint();
+    let server = Endpoint::server(address.parse()?, &ServerConfig::new(identity, &[h3::ALPN])?)?;
+    println!("address {}\nfingerprint {fingerprint}", server.local_addr());
+    let connection = server.accept().await.ok_or("nobody came")?;
+    echo::serve(&connection, |_, ending| println!("closed: {ending}")).await
+}
+
+async fn visit(address: &str, pin: &str) -> Result<(), Failure> {
+    let config = ClientConfig::new(Trust::pinned(pin.parse()?), &[h3::ALPN])?;
+    let endpoint = Endpoint::client()?;
+    let connection = endpoint.connect(address.parse()?, "localhost", &config).await?;
+    let client = h3::Client::new(&connection, Config { webtransport: 1, ..Config::default() })?;
+    let request = Request::extended("webtransport", "localhost", "/echo").offering(&["echo/2", "echo/1"])?;
+    let session = client.session(&request).await?;
+    check(session.protocol() == Some("echo/2"), "another protocol was chosen")?;
+
+    let question: Bytes = (0..=250).cycle().take(BYTES).collect();
+    let (mut send, mut receive) = session.open_bi().await?;
+    let say = async {
+        send.send(question.clone()).await?;
+        send.finish()
+    };
+    let (said, answer) = tokio::join!(say, receive.read_to_end(BYTES));
+    said?;
+    check(answer? == question, "other bytes came back")?;
+    let mut send = session.open_uni().await?;
+    send.send(question.slice(..1000)).await?;
+    send.finish()?;
+    check(session.accept_uni().await?.read_to_end(1000).await? == question[..1000], "not one way back")?;
+    for number in 0..DATAGRAMS {
+        session.send_datagram(&[number; SIZE])?;
+    }
+    for _ in 0..ANSWERS {
+        let datagram = session.next_datagram().await?;
+        check(datagram.len() == SIZE + 6 && datagram.starts_with(b"/echo "), "another datagram came")?;
+    }
+    // It may be lost.
+    let ending = loop {
+        session.send_datagram(b"end")?;
+        let soon = tokio::time::timeout(Duration::from_millis(200), session.closed());
+        if let Ok(ending) = soon.await {
+            break ending?;
+        }
+    };
+    check(ending == SessionEnding { code: 42, reason: "as you say".into() }, "it ended in another way")?;
+    connection.close(0x100, b"");
+    endpoint.wait_idle().await;
+    println!("fine: {ending}");
+    Ok(())
 }
 
 /// A message: what it is, of which update, its number, and something more.
