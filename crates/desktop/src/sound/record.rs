@@ -94,6 +94,7 @@ impl SoundSource {
             Err(error) => return Some(self.command.cannot_run(&error)),
         };
         let mut samples = child.stdout.take()?;
+        clock.begin();
         tracing::info!(command = %self.command, "recording the desktop's sound");
         let mut bytes = [0; FRAME_BYTES];
         let (mut silent, mut unheard) = (0_u32, 0_u32);
@@ -134,11 +135,18 @@ struct RecordingClock {
     /// How much more was recorded lately than time has passed, in nanoseconds; less than 0: by how much less,
     /// which waits to be read if it was this machine that stood still.
     ahead: i64,
+    /// No frame of this program has come yet.
+    begins: bool,
 }
 
 impl RecordingClock {
     fn new(now: Instant) -> Self {
-        Self { last: now, time: 0, ahead: 0 }
+        Self { last: now, time: 0, ahead: 0, begins: true }
+    }
+
+    /// Another program begins, in which nothing waits of the time before.
+    fn begin(&mut self) {
+        self.begins = true;
     }
 
     /// The time of a frame that was there at `now`, and how long to wait before the next is read: a program
@@ -150,7 +158,11 @@ impl RecordingClock {
             let samples = passed.as_micros() * u128::from(SAMPLE_RATE) / 1_000_000;
             self.time = self.time.saturating_add(samples.saturated::<u64>());
         }
-        self.ahead = (self.ahead + nanos(FASTEST) - nanos(passed)).max(-nanos(MOST_BEHIND));
+        self.ahead = if std::mem::take(&mut self.begins) {
+            nanos(FASTEST)
+        } else {
+            (self.ahead + nanos(FASTEST) - nanos(passed)).max(-nanos(MOST_BEHIND))
+        };
         let time = self.time;
         self.time = time.saturating_add(FRAME_SAMPLES.into());
         let wait = (self.ahead - nanos(MOST_AHEAD)).max(0);
@@ -201,6 +213,18 @@ mod tests {
         let time = clock.next(now).0;
         assert_eq!(time, 100 * 960 + 2 * 48_000 + 960);
         assert_eq!(clock.next(now + FRAME).0, time + 960);
+    }
+
+    #[test]
+    fn a_program_that_begins_is_read_at_its_pace_however_long_there_was_none() {
+        let mut now = Instant::now();
+        let mut clock = RecordingClock::new(now);
+        now += Duration::from_secs(3600);
+        clock.begin();
+        // A fifth of a second is in stock: ten frames, and the one that is there.
+        let waits: Vec<Duration> = (0..12).map(|_| clock.next(now).1).collect();
+        assert!(waits[..10].iter().all(Duration::is_zero), "{waits:?}");
+        assert!(waits[10] > Duration::ZERO && waits[11] >= waits[10] + FASTEST, "{waits:?}");
     }
 
     #[test]
