@@ -294,7 +294,7 @@ impl Around {
 
     /// The pixel to the left, that above, and those to the right and left of that.
     fn near(self) -> [u8; 4] {
-        [self.west(), self.north(), (self.north >> 16) as u8, (self.north & 0xff) as u8]
+        [self.west(), self.north(), (self.north >> 16 & 0xff) as u8, (self.north & 0xff) as u8]
     }
 
     fn is_flat(self) -> bool {
