@@ -137,6 +137,7 @@ async fn hear(
     let terms = ClientTerms { permissions, hears, ..rooms.shared.terms };
     let turn = welcome(&mut control_out, terms, &desktop, claim).await?;
     tracing::info!(from = %client.address, %key, by = ?entry.by, "came in");
+    // DT-46, DT-77.
     let [takes_texts, adaptive] = [CLIPBOARD, ADAPTIVE].map(|feature| hello.features & feature != 0);
     let hears = hears.then_some(HearsFrom::Beginning);
     let admitted =

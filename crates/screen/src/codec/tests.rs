@@ -152,7 +152,7 @@ fn a_piece_ends_where_there_is_no_more_room_or_too_many_colours() {
     assert_eq!(encoder.encode(&fb, (fb.bounds(), PixelLoss::None), room, &mut item).unwrap(), None);
     // Each row has eight colours of its own: 32 rows have 256.
     let mut fb = Framebuffer::new(64, 64, 1 << 26).unwrap();
-    let stripes: Vec<u32> = (0..64 * 64).map(|at| at / 64 << 8 | at % 8).collect();
+    let stripes: Vec<u32> = (0..64 * 64).map(|at| ((at / 64) << 8) | (at % 8)).collect();
     fb.put(fb.bounds(), &stripes).unwrap();
     let endless = PieceRoom { wanted: 1 << 20, most: 1 << 20, step: 16 };
     let found = encoder.encode(&fb, (fb.bounds(), PixelLoss::Allowed), endless, &mut Vec::new()).unwrap();

@@ -50,7 +50,7 @@ pub(crate) fn pictures(folder: &std::path::Path) -> Scene {
 }
 
 fn ppm(file: &[u8]) -> ((u16, u16), Vec<u32>) {
-    let mut words = file.splitn(5, |byte| byte.is_ascii_whitespace());
+    let mut words = file.splitn(5, u8::is_ascii_whitespace);
     assert_eq!(words.next(), Some(&b"P6"[..]), "a PPM with three bytes for each pixel");
     let mut number = || std::str::from_utf8(words.next().unwrap()).unwrap().parse::<u16>().unwrap();
     let (width, height, most) = (number(), number(), number());

@@ -84,7 +84,7 @@ impl ModelChances {
         let [_, paper_red, paper_green, paper_blue] = paper.to_be_bytes().map(i32::from);
         let [_, near_red, near_green, near_blue] = near.to_be_bytes().map(i32::from);
         let [greens, reds, blues] = &mut self.parts;
-        let green = tree(coder, greens, 8, green.into()) as u8;
+        let green = byte(coder, greens, green);
         let latest = self.latest[usize::from(green)];
         if latest != NO_COLOUR && coder.decide(&mut self.again, colour == latest) {
             return latest;
@@ -93,13 +93,13 @@ impl ModelChances {
         let line = near_green - paper_green;
         let expect = |paper: i32, near: i32| {
             let expected = paper + if line == 0 { along } else { along * (near - paper) / line };
-            expected.clamp(0, 255) as u8
+            u8::try_from(expected.clamp(0, 255)).unwrap_or(u8::MAX)
         };
         let (mut more_red, mut more_blue) = (expect(paper_red, near_red), expect(paper_blue, near_blue));
         if !coder.decide(&mut self.expected, (red, blue) == (more_red, more_blue)) {
             let mut beyond = |chances, known: u8, expected: &mut u8| {
-                let beyond = tree(coder, chances, 8, known.wrapping_sub(*expected).into());
-                *expected = expected.wrapping_add(beyond as u8);
+                let beyond = byte(coder, chances, known.wrapping_sub(*expected));
+                *expected = expected.wrapping_add(beyond);
             };
             beyond(reds, red, &mut more_red);
             beyond(blues, blue, &mut more_blue);
@@ -112,6 +112,12 @@ impl ModelChances {
 
 /// No pixel: its highest byte is never used.
 const NO_COLOUR: u32 = u32::MAX;
+
+/// A number of eight bits.
+fn byte<C: DecisionCoder>(coder: &mut C, chances: &mut [Chance; 256], number: u8) -> u8 {
+    // It has no more.
+    u8::try_from(tree(coder, chances, 8, number.into())).unwrap_or(u8::MAX)
+}
 
 /// A number of so many bits, the highest first, each by those before.
 fn tree<C: DecisionCoder, const N: usize>(

@@ -27,7 +27,7 @@ impl Chance {
     fn learn(&mut self, yes: bool) {
         let (rate, next) = RATES[usize::from(self.seen & 31)];
         // The way left is below 2^16, and so is the rate.
-        let part = |way: u16| (u32::from(way) * rate >> 16) as u16;
+        let part = |way: u16| ((u32::from(way) * rate) >> 16) as u16;
         if yes {
             self.yes += part(u16::MAX - self.yes);
         } else {
@@ -114,7 +114,7 @@ impl DecisionWriter {
     /// The highest byte of `low` is written, as soon as no carry can change it.
     fn shift(&mut self) {
         let low = self.state.low;
-        let (carry, byte) = ((low >> 32) as u8, (low >> 24 & 0xff) as u8);
+        let (carry, byte) = ((low >> 32 & 1) as u8, (low >> 24 & 0xff) as u8);
         if byte == 0xff && carry == 0 {
             self.state.full += 1;
         } else {
@@ -190,15 +190,12 @@ impl<'a> DecisionReader<'a> {
     }
 
     fn shift(&mut self) {
-        let byte = match self.rest.split_first() {
-            Some((&byte, rest)) => {
-                self.rest = rest;
-                byte
-            }
-            None => {
-                self.beyond += 1;
-                0
-            }
+        let byte = if let Some((&byte, rest)) = self.rest.split_first() {
+            self.rest = rest;
+            byte
+        } else {
+            self.beyond += 1;
+            0
         };
         self.code = self.code << 8 | u32::from(byte);
     }

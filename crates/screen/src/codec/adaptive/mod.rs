@@ -147,14 +147,14 @@ impl PixelModel {
                     }
                     not = paper.into();
                 }
-                let index = indices.map(|indices| indices[x]);
-                let colour = known.zip(index).map(|(known, index)| known.colours[usize::from(index)]);
-                let index = self.pixel(coder, around, (not, index.unwrap_or(0)), |model, coder| {
+                let index = indices.map_or(0, |indices| indices[x]);
+                let index = self.pixel(coder, around, (not, index), |model, coder| {
+                    let colour = known.map_or(0, |known| known.colours[usize::from(index)]);
                     let near = around.near().into_iter().find(|&near| near != paper);
                     let colours = &model.colours.colours;
                     let near = near.map_or(last, |near| colours[usize::from(near)]);
                     let paper = colours[usize::from(paper)];
-                    last = model.chances.colour(coder, (paper, near), colour.unwrap_or(0));
+                    last = model.chances.colour(coder, (paper, near), colour);
                     model.colours.index(last)
                 })?;
                 row[MARGIN + x] = index;
@@ -177,38 +177,48 @@ impl PixelModel {
         (not, known): (u16, u8),
         spell: impl FnOnce(&mut Self, &mut C) -> Option<u8>,
     ) -> Option<u8> {
-        let mut wrong = [not, NONE, NONE];
         // Those that were asked learn, and the others need not: they would hardly say more.
-        let mut asked = [(0, 0); SURROUNDINGS];
-        let mut found = None;
-        let (west, north) = (around.west(), around.north());
-        let mut n = 0;
-        while n < SURROUNDINGS {
-            let (place, check) = around.place(n);
-            asked[n] = (place, check);
-            let memory = self.memories[n][place];
-            let guess = u16::from(memory.index);
-            n += 1;
-            if memory.sure == 0 || memory.check != check || wrong.contains(&guess) {
-                continue;
-            }
-            let kind = (memory.sure.min(3), memory.index == west, memory.index == north);
-            if coder.decide(self.chances.right(n - 1, kind), known == memory.index) {
-                found = Some(memory.index);
-                break;
-            }
-            if let Some(next) = wrong.get_mut(n) {
-                *next = guess;
-            }
+        let mut wrong = [not, NONE, NONE];
+        let six = around.place(0);
+        if let Some(index) = self.ask(coder, (0, six), (around, known), &mut wrong) {
+            self.memories[0][six.0].learn(six.1, index);
+            return Some(index);
         }
-        let index = match found {
-            Some(index) => index,
-            None => spell(self, coder)?,
-        };
-        for (memories, &(place, check)) in self.memories.iter_mut().zip(&asked[..n]) {
-            memories[place].learn(check, index);
+        let two = around.place(1);
+        let mut found = self.ask(coder, (1, two), (around, known), &mut wrong);
+        if found.is_none() {
+            let three = around.place(2);
+            found = self.ask(coder, (2, three), (around, known), &mut wrong);
+            if found.is_none() {
+                found = Some(spell(self, coder)?);
+            }
+            self.memories[2][three.0].learn(three.1, found?);
         }
+        let index = found?;
+        self.memories[1][two.0].learn(two.1, index);
+        self.memories[0][six.0].learn(six.1, index);
         Some(index)
+    }
+
+    /// The index that the n-th memory has at this place, if there is one that is not wrong, and it is right.
+    #[inline]
+    fn ask<C: DecisionCoder>(
+        &mut self,
+        coder: &mut C,
+        (n, (place, check)): (usize, (usize, u8)),
+        (around, known): (Around, u8),
+        wrong: &mut [u16; SURROUNDINGS],
+    ) -> Option<u8> {
+        let memory = self.memories[n][place];
+        let guess = u16::from(memory.index);
+        if memory.sure == 0 || memory.check != check || wrong.contains(&guess) {
+            return None;
+        }
+        if let Some(next) = wrong.get_mut(n + 1) {
+            *next = guess;
+        }
+        let kind = (memory.sure.min(3), memory.index == around.west(), memory.index == around.north());
+        coder.decide(self.chances.right(n, kind), known == memory.index).then_some(memory.index)
     }
 
     fn clear(&mut self, width: usize, height: usize) {
@@ -284,7 +294,7 @@ impl Around {
 
     /// The pixel to the left, that above, and those to the right and left of that.
     fn near(self) -> [u8; 4] {
-        [self.west(), self.north(), (self.north >> 16) as u8, (self.north & 0xff) as u8]
+        [self.west(), self.north(), (self.north >> 16 & 0xff) as u8, (self.north & 0xff) as u8]
     }
 
     fn is_flat(self) -> bool {

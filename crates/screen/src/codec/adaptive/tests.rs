@@ -79,7 +79,7 @@ fn letters_that_come_again_cost_little() {
     assert!(code.len() * 5 < disorder.len() * 4, "{} for {}", code.len(), disorder.len());
     assert_eq!(decode(256, 192, &code), Some(pixels));
     // One colour is next to nothing, whatever the size.
-    let (code, _) = encode(512, &[0x12_3456; 512 * 100], None);
+    let (code, _) = encode(512, &vec![0x12_3456; 512 * 100], None);
     assert!(code.len() < 12, "{}", code.len());
 }
 

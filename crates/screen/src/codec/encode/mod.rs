@@ -18,7 +18,7 @@ use crate::message::PutFields;
 /// Encodes rectangles, and chooses how.
 pub(crate) struct RectangleEncoder {
     quality: u8,
-    /// The client takes adaptive codes.
+    /// The client takes adaptive codes (DT-77).
     adaptive: bool,
     model: PixelModel,
     palette: RectanglePalette,
@@ -82,6 +82,7 @@ impl RectangleEncoder {
     ) -> Result<Option<(ItemKind, Rect)>, Outside> {
         debug_assert!((1..=MAX_PIXELS).contains(&rect.area()), "{rect}");
         let start = out.len();
+        // DT-76, DT-22.
         let most = if self.adaptive { MOST_ADAPTIVE } else { MAX_COLOURS };
         let rows = self.palette.count(screen.rows(rect)?, most);
         // Text in many shades is cut where it would have too many.
