@@ -51,6 +51,7 @@ mod error;
 mod held;
 mod link;
 mod local;
+mod pace;
 mod place;
 pub mod serve;
 pub mod sound;
