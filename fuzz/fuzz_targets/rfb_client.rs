@@ -40,7 +40,8 @@ impl Heard {
     fn of(bytes: &[u8], piece: usize, encrypts: bool) -> Self {
         let vencrypt = if encrypts { VencryptWish::Last } else { VencryptWish::Never };
         let login = Some(PlainLogin::new("user", "password"));
-        let mut client = Client::new(ClientConfig { limits: LIMITS, vencrypt, login, ..ClientConfig::default() });
+        let config = ClientConfig { limits: LIMITS, vencrypt, login, ..ClientConfig::default() };
+        let mut client = Client::new(config);
         let screen = Framebuffer::new(0, 0, LIMITS.framebuffer_bytes).expect("nothing");
         let mut heard = Self { events: Vec::new(), screen, said: Vec::new(), echoes: Vec::new() };
         for mut piece in bytes.chunks(piece.max(1)) {

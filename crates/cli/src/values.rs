@@ -72,6 +72,16 @@ pub(crate) fn patient(transport: TransportConfig, silence: Duration) -> Transpor
     transport.with_idle_timeout(silence).with_handshake_timeout(handshake_timeout)
 }
 
+/// A rate to stay below, like `5mbit`: at least what a desktop is of any use with.
+pub(crate) fn most_rate(text: &str) -> Result<u64, String> {
+    match units::rate(text).map_err(|error| error.to_string())? {
+        0..LEAST_RATE => Err("no desktop is of use with less than 100kbit".to_owned()),
+        rate => Ok(rate),
+    }
+}
+
+const LEAST_RATE: u64 = 100_000;
+
 /// A number of bytes, like `1GB`.
 pub(crate) fn size(text: &str) -> Result<u64, String> {
     units::size(text).map_err(|error| error.to_string())

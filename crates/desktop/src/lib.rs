@@ -52,6 +52,7 @@ mod error;
 mod held;
 mod link;
 mod local;
+mod pace;
 mod place;
 pub mod serve;
 pub mod sound;

@@ -32,6 +32,13 @@ pub struct LinkConfig {
     /// control and input then are messages all the same, unless there is to be none. The server's clipboard
     /// has none: nobody waits for it as for a key.
     pub protection: Protection,
+    /// Bits per second that this side sends at most to each other end, measured over any second, with all
+    /// that is around it and its repair: [`TransportConfig::max_rate_bps`]. By TCP it is what is given to the
+    /// system, without what that sends again. `None`: as many as the path takes.
+    pub max_rate_bps: Option<u64>,
+    /// Bits per second that a viewer's gateway asks the server's to send at most. `None`: as many as that
+    /// wants.
+    pub wished_rate_bps: Option<u64>,
     /// Appends the secrets of connections to the file that SSLKEYLOGFILE names.
     pub key_log: bool,
     /// Where connections leave their traces; `None`: nowhere.
@@ -45,6 +52,8 @@ impl Default for LinkConfig {
             congestion: Algorithm::Bbr,
             mtu: None,
             protection: Protection::Adaptive(None),
+            max_rate_bps: None,
+            wished_rate_bps: None,
             key_log: false,
             #[cfg(feature = "qlog")]
             qlog: None,
@@ -70,6 +79,7 @@ impl LinkConfig {
         let transport = TransportConfig::default()
             .with_fec(fec)
             .with_congestion(self.congestion.clone())
+            .with_max_rate_bps(self.max_rate_bps)
             .with_mtu(self.mtu.unwrap_or(LEAST_MTU))
             .with_mtu_discovery(self.mtu.is_none().then_some(discovery))
             // Control, input and clipboard, with room for a mistake; each is held by whoever has not shown a
@@ -197,6 +207,15 @@ impl PeerLink {
             Self::Gateway(connection) => connection.stats(),
             Self::Page(session) => session.connection().stats(),
             Self::Tcp(_) => Stats::default(),
+        }
+    }
+
+    /// Sends no more than so many bits per second from now on: [`LinkConfig::max_rate_bps`].
+    pub(crate) fn set_max_rate_bps(&self, most: Option<u64>) {
+        match self {
+            Self::Gateway(connection) => connection.set_max_rate_bps(most),
+            Self::Page(session) => session.connection().set_max_rate_bps(most),
+            Self::Tcp(link) => link.set_max_rate_bps(most),
         }
     }
 

@@ -15,11 +15,12 @@ use quickset::{Closed, Fingerprint};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, ReadHalf};
 use tokio::net::TcpStream;
 use tokio::sync::{mpsc, watch};
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use crate::channel::DesktopChannel;
 use crate::error::LinkError;
 use crate::message::MessageFault;
+use crate::pace::TcpPace;
 use crate::trust::{Exported, LABEL};
 
 /// The application protocol, as TLS negotiates it.
@@ -35,6 +36,8 @@ struct TcpShared {
     outgoing: [mpsc::Sender<Bytes>; LANES],
     incoming: Mutex<[Option<mpsc::Receiver<Bytes>>; LANES]>,
     farewells: mpsc::UnboundedSender<Farewell>,
+    /// Bits per second that this end sends at most.
+    most: watch::Sender<Option<u64>>,
     end: watch::Receiver<Option<LinkError>>,
 }
 
@@ -90,15 +93,17 @@ impl TcpLink {
         }
         let (farewells, goodbye) = mpsc::unbounded_channel();
         let (tell, ended) = watch::channel(None);
+        let (most, limit) = watch::channel(None);
         let all = "there are as many lanes";
         let shared = TcpShared {
             facts,
             outgoing: outgoing.try_into().expect(all),
             incoming: Mutex::new(incoming.try_into().expect(all)),
             farewells,
+            most,
             end: ended,
         };
-        let carrier = TcpCarrier { to_send: to_send.try_into().expect(all), goodbye };
+        let carrier = TcpCarrier { to_send: to_send.try_into().expect(all), goodbye, limit };
         tokio::spawn(async move {
             let error = carrier.run(stream, came, end).await;
             let _ = tell.send(Some(error));
@@ -118,6 +123,12 @@ impl TcpLink {
     /// Where they come from; the first time this is called.
     pub(crate) fn receiver(&self, lane: DesktopChannel) -> Option<mpsc::Receiver<Bytes>> {
         self.0.incoming.lock().unwrap_or_else(PoisonError::into_inner)[lane as usize].take()
+    }
+
+    /// Sends no more than so many bits per second from now on, of what is not urgent: of control and input
+    /// nothing waits, but all of it counts.
+    pub(crate) fn set_max_rate_bps(&self, most: Option<u64>) {
+        self.0.most.send_replace(most);
     }
 
     /// Ends it, with a code of `spec/desktop.md` §11 and words for a person.
@@ -141,6 +152,8 @@ impl TcpLink {
 struct TcpCarrier {
     to_send: [mpsc::Receiver<Bytes>; LANES],
     goodbye: mpsc::UnboundedReceiver<Farewell>,
+    /// Bits per second.
+    limit: watch::Receiver<Option<u64>>,
 }
 
 impl TcpCarrier {
@@ -162,11 +175,16 @@ impl TcpCarrier {
 
     /// Sends what is there: what somebody waits for first, and a long text beside the screen.
     async fn send<W: AsyncWrite + Unpin>(self, writer: &mut W) -> LinkError {
-        let Self { to_send: [mut control, mut input, mut screen, mut clipboard, mut sound], mut goodbye } =
-            self;
+        let Self { to_send, mut goodbye, mut limit } = self;
+        let [mut control, mut input, mut screen, mut clipboard, mut sound] = to_send;
+        let mut pace = TcpPace::new();
+        pace.set_max_rate_bps(*limit.borrow_and_update());
+        // What is next of all that is not urgent, and may not leave yet.
+        let mut held: Option<(u8, Bytes)> = None;
         // The words of the end, once they are there.
         let mut last: Option<Farewell> = None;
         loop {
+            let due = held.as_ref().and_then(|(_, record)| pace.due(record.len()));
             let (kind, record) = tokio::select! {
                 biased;
                 farewell = async {
@@ -187,16 +205,29 @@ impl TcpCarrier {
                 }
                 Some(record) = input.recv() => (DesktopChannel::Input as u8, record),
                 Some(record) = control.recv() => (DesktopChannel::Control as u8, record),
-                Some(record) = sound.recv() => (DesktopChannel::Sound as u8, record),
+                Ok(()) = limit.changed() => {
+                    pace.set_max_rate_bps(*limit.borrow_and_update());
+                    continue;
+                }
+                () = sleep_until(due.unwrap_or_else(Instant::now)), if held.is_some() => {
+                    let Some(next) = held.take() else { continue };
+                    next
+                }
+                Some(record) = sound.recv(), if held.is_none() => (DesktopChannel::Sound as u8, record),
                 either = async {
                     tokio::select! {
                         Some(record) = screen.recv() => (DesktopChannel::Screen as u8, record),
                         Some(record) = clipboard.recv() => (DesktopChannel::Clipboard as u8, record),
                         else => std::future::pending().await,
                     }
-                } => either,
+                }, if held.is_none() => either,
                 () = sleep(KEEP_ALIVE) => (STILL_THERE, Bytes::new()),
             };
+            if !is_urgent(kind) && pace.due(record.len()).is_some() {
+                held = Some((kind, record));
+                continue;
+            }
+            pace.on_sent(record.len());
             // A peer who reads nothing holds this up, and must not hold up the end.
             let written = async {
                 let mut write = std::pin::pin!(write(writer, kind, &record));
@@ -271,6 +302,11 @@ fn comes_to(channel: DesktopChannel, end: TcpEnd) -> bool {
     }
 }
 
+/// What waits for no other frame.
+fn is_urgent(kind: u8) -> bool {
+    !matches!(channel(kind), Some(DesktopChannel::Screen | DesktopChannel::Clipboard | DesktopChannel::Sound))
+}
+
 /// Sends a frame.
 async fn write<W: AsyncWrite + Unpin>(writer: &mut W, kind: u8, record: &[u8]) -> std::io::Result<()> {
     let length = u32::try_from(record.len()).ok().filter(|&length| length < 1 << 24);
@@ -323,3 +359,60 @@ const KEEP_ALIVE: Duration = Duration::from_secs(3);
 const SILENCE: Duration = Duration::from_secs(10);
 /// How long the words of an end may take.
 const FAREWELL: Duration = Duration::from_secs(1);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is sent at most, in bits per second: 100,000 bytes, of which 5000 at once.
+    const MOST: u64 = 800_000;
+    const SCREEN: usize = 1000;
+
+    fn facts() -> TcpFacts {
+        TcpFacts { remote: "127.0.0.1:1".parse().unwrap(), peer: None, exported: [0; 32] }
+    }
+
+    /// The next frame: its kind, and how long all of it is.
+    async fn frame(reader: &mut (impl AsyncRead + Unpin)) -> (u8, usize) {
+        let head = reader.read_u32().await.unwrap();
+        let length = (head & 0x00ff_ffff) as usize;
+        reader.read_exact(&mut vec![0; length]).await.unwrap();
+        ((head >> 24) as u8, HEAD + length)
+    }
+
+    #[tokio::test]
+    async fn what_is_urgent_waits_for_no_rate() {
+        let (near, mut far) = tokio::io::duplex(1 << 20);
+        let begin = Instant::now();
+        let link = TcpLink::start(near, facts(), TcpEnd::Server);
+        link.set_max_rate_bps(Some(MOST));
+        let (screen, control) = (link.sender(DesktopChannel::Screen), link.sender(DesktopChannel::Control));
+        let drawing = tokio::spawn(async move { while screen.send(vec![7; SCREEN].into()).await.is_ok() {} });
+        // Late readers only make it less.
+        let (mut all, mut between) = (0, 0);
+        let mut is_waited_for = false;
+        for n in 0..100 {
+            if n % 10 == 9 && !is_waited_for {
+                control.send(vec![1; 10].into()).await.unwrap();
+                (is_waited_for, between) = (true, 0);
+            }
+            let (kind, length) = frame(&mut far).await;
+            all += length;
+            let most = 5000.0 + 95_000.0 * begin.elapsed().as_secs_f64();
+            assert!(all as f64 <= most, "{all} bytes, and {most} are allowed, after {n} frames");
+            if kind == DesktopChannel::Control as u8 {
+                assert!(is_waited_for);
+                is_waited_for = false;
+            } else {
+                between += usize::from(is_waited_for);
+                assert!(between < 3, "control waits for what is not urgent");
+            }
+        }
+        // And as fast as it goes when nobody minds.
+        link.set_max_rate_bps(None);
+        for _ in 0..300 {
+            timeout(Duration::from_secs(20), frame(&mut far)).await.unwrap();
+        }
+        drawing.abort();
+    }
+}

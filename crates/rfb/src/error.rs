@@ -36,8 +36,8 @@ pub enum Error {
     /// The server speaks a version of VeNCrypt before 0.2.
     #[error("the server speaks version {0}.{1} of VeNCrypt, and we 0.2")]
     VencryptVersion(u8, u8),
-    /// The server takes neither version 0.2 of VeNCrypt, which it has named, nor goes on; or it does not begin
-    /// TLS, which it has offered.
+    /// The server does not take version 0.2 of VeNCrypt, which it has named, or does not begin TLS, which it
+    /// has offered.
     #[error("the server does not go on with VeNCrypt, which it has offered: its TLS may not be set up")]
     VencryptRefused,
     /// VeNCrypt has no sub-type with a certificate that we can do with or without a password.

@@ -5,6 +5,7 @@ mod pages;
 mod serve;
 mod socket;
 mod view;
+mod vnc;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -72,6 +73,7 @@ impl LinkArgs {
             protection: self.fec.clone(),
             key_log,
             qlog: self.qlog.sinks()?,
+            ..LinkConfig::default()
         })
     }
 }

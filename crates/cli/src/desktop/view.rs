@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use anyhow::Context as _;
 use quickset::Fingerprint;
+use quickset_desktop::LinkConfig;
 use quickset_desktop::sound::SoundCommand;
 use quickset_desktop::trust::{DesktopLabel, GatewayFolder, OneTimeToken, load_identity, read_secret};
 use quickset_desktop::view::{
@@ -67,6 +68,10 @@ pub(super) struct ViewArgs {
     /// input: 16 bits, little-endian, 48000 Hz, two channels [default: pacat]
     #[arg(long, value_name = "COMMAND", requires = "sound")]
     sound_sink: Option<SoundCommand>,
+    /// Ask the server to send no more than this, for a thin link: several viewers may see the same desktop,
+    /// each as well as its own rate allows [default: as much as the server sends]
+    #[arg(long, value_name = "RATE", value_parser = values::most_rate)]
+    max_rate: Option<u64>,
     /// Print a line of statistics to stderr every second
     #[arg(long)]
     stats: bool,
@@ -105,7 +110,7 @@ pub(super) async fn view(args: &ViewArgs) -> anyhow::Result<()> {
         identity,
         viewer_password: vnc_password(args.viewer_password_file.as_ref())?,
         sound: super::sound(args.sound, args.sound_sink.as_ref(), SoundCommand::player)?,
-        link: args.link.config()?,
+        link: LinkConfig { wished_rate_bps: args.max_rate, ..args.link.config()? },
     };
     let mut view = ViewGateway::start(config.clone()).await?;
     let mut interrupts = Interrupts::new()?;

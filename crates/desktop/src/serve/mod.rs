@@ -177,8 +177,14 @@ impl ServeGateway {
         let (desktops, keepers) = config.desktops.into_iter().map(DesktopConfig::open).unzip();
         let terms = ClientTerms { order: config.order, permissions: config.permissions, hears: false };
         let sound = config.sound.map(|command| SoundSource::new(command, config.link.sound()));
-        let (stats, protection) = (ServeStats::default(), config.link.screen());
-        let shared = ServeShared { terms, quality: config.quality, stats, protection, sound };
+        let shared = ServeShared {
+            terms,
+            quality: config.quality,
+            stats: ServeStats::default(),
+            protection: config.link.screen(),
+            sound,
+            max_rate_bps: config.link.max_rate_bps,
+        };
         let (gate, max_viewers, pages) = (Arc::new(config.gate), config.max_viewers, config.pages);
         Ok(Self { endpoint, tcp, server, fingerprint, gate, max_viewers, pages, shared, desktops, keepers })
     }
@@ -263,6 +269,8 @@ struct ServeShared {
     stats: ServeStats,
     protection: Protection,
     sound: Option<SoundSource>,
+    /// Bits per second that a client is sent at most.
+    max_rate_bps: Option<u64>,
 }
 
 /// Records while somebody hears.
@@ -490,6 +498,8 @@ impl House {
         over: impl Future<Output = ()>,
     ) {
         let (from, desktop) = (link.remote_address(), admitted.desktop.clone());
+        // By QUIC it has been so since the connection began.
+        link.set_max_rate_bps(self.rooms.shared.max_rate_bps);
         let (session, mut turn) = ClientSession::new(link.clone(), admitted, &self.rooms.shared);
         // Behind the turn: whoever has that next finds the place free, since this is dropped before it.
         let Some(mut place) = place else {

@@ -42,6 +42,8 @@ pub(super) struct ClientSession {
     commands: mpsc::Sender<VncCommand>,
     stats: ServeStats,
     protection: Protection,
+    /// Bits per second that the client is sent at most, whatever it wishes.
+    max_rate_bps: Option<u64>,
     /// A new screen stream is wanted.
     restart: Arc<tokio::sync::Notify>,
 }
@@ -69,6 +71,7 @@ impl ClientSession {
             commands: admitted.desktop.commands,
             stats: shared.stats.clone(),
             protection: shared.protection.clone(),
+            max_rate_bps: shared.max_rate_bps,
             restart: Arc::default(),
         };
         (session, admitted.turn)
@@ -88,6 +91,7 @@ impl ClientSession {
             commands,
             stats,
             protection,
+            max_rate_bps,
             restart,
         } = self;
         let _entry = stats.enter(&link, &seat);
@@ -112,7 +116,14 @@ impl ClientSession {
             &mut control,
             &seat,
             permissions,
-            ControlAnswers { commands: &commands, replies, restart: &restart, hears: &hears },
+            ControlAnswers {
+                link: &link,
+                max_rate_bps,
+                commands: &commands,
+                replies,
+                restart: &restart,
+                hears: &hears,
+            },
         );
         tokio::select! {
             error = tell(&mut control_out, &seat, to_reply) => error,
@@ -127,6 +138,8 @@ impl ClientSession {
 
 /// Where a client's control messages lead to.
 struct ControlAnswers<'a> {
+    link: &'a PeerLink,
+    max_rate_bps: Option<u64>,
     commands: &'a mpsc::Sender<VncCommand>,
     replies: mpsc::Sender<FromServer>,
     restart: &'a tokio::sync::Notify,
@@ -166,6 +179,13 @@ async fn listen(
                         return LinkError::Ended;
                     }
                 }
+            }
+            FromClient::Rate { bps } => {
+                // DT-78: with less than that not even the answers to pings would get through.
+                let wish = (bps > 0).then_some(bps.max(LEAST_RATE));
+                let most = wish.into_iter().chain(to.max_rate_bps).min();
+                tracing::info!(?most, "the client wishes to be sent no more bits per second");
+                to.link.set_max_rate_bps(most);
             }
             FromClient::Ping(n) => {
                 // DT-13. Whoever asks faster than it listens waits.
@@ -516,6 +536,8 @@ impl Flying {
     }
 }
 
+/// Bits per second: less is never wished for in earnest.
+const LEAST_RATE: u64 = 100_000;
 /// Answers under way to one client.
 const REPLIES: usize = 16;
 /// Datagrams with input messages that wait for the desktop.

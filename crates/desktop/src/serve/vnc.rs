@@ -200,7 +200,7 @@ impl VncVisit<'_> {
             }
             self.session.give();
             let waiting = self.session.rfb.output().len();
-            if self.session.tls && waiting == 0 && !held {
+            if self.session.tls && !more && waiting == 0 && !held {
                 return Ok(());
             }
             let settled = self.session.rfb.size().is_some();
@@ -210,7 +210,8 @@ impl VncVisit<'_> {
             let limit = if self.heard { self.patience.1 } else { self.patience.0 };
             tokio::select! {
                 () = sleep_until(self.start + limit), if !settled => {
-                    return Err(if self.heard { VncError::Stuck { target } } else { VncError::Silent { target } });
+                    let is_stuck = self.heard;
+                    return Err(if is_stuck { VncError::Stuck { target } } else { VncError::Silent { target } });
                 }
                 read = from.read(&mut input), if !more && !self.session.tls && waiting < MOST_ANSWERS => {
                     match read.map_err(io_error)? {
@@ -226,7 +227,9 @@ impl VncVisit<'_> {
                     self.session.rfb.output().advance(sent.map_err(io_error)?);
                     held = waiting > 0;
                 }
-                Some(command) = self.commands.recv(), if waiting < MOST_WAITING => self.session.command(command),
+                Some(command) = self.commands.recv(), if waiting < MOST_WAITING => {
+                    self.session.command(command);
+                }
             }
         }
     }

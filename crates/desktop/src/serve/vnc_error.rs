@@ -44,9 +44,10 @@ pub enum VncError {
     },
     /// It encrypts, and has no certificate by which one could know it.
     #[error(
-        "the VNC server {target} encrypts without a certificate only ({}), so that somebody in between could read \
-         and change everything: start it with one, as TigerVNC's by -SecurityTypes X509Vnc -X509Cert FILE \
-         -X509Key FILE", names(.offered)
+        "the VNC server {target} encrypts without a certificate only ({}), so that somebody in between could \
+         read and change everything: start it with one, as TigerVNC's by -SecurityTypes X509Vnc \
+         -X509Cert FILE -X509Key FILE",
+        names(.offered)
     )]
     Anonymous {
         /// Its address.
@@ -56,8 +57,9 @@ pub enum VncError {
     },
     /// It wants something that takes a password or a user's name, and we have none.
     #[error(
-        "the VNC server {target} wants a password inside of TLS ({}); give it with --vnc-password-file for X509Vnc, \
-         or with a user's name in --vnc-login-file for X509Plain", names(.offered)
+        "the VNC server {target} wants a password inside of TLS ({}); give it with --vnc-password-file for \
+         X509Vnc, or with a user's name in --vnc-login-file for X509Plain",
+        names(.offered)
     )]
     Login {
         /// Its address.
@@ -85,8 +87,8 @@ pub enum VncError {
     },
     /// No authority that we believe says that it is who it should be.
     #[error(
-        "the certificate of the VNC server {target} is not believed: {fault}. Nothing was sent. Name its authority \
-         with --vnc-ca, or its key with --vnc-pin"
+        "the certificate of the VNC server {target} is not believed: {fault}. Nothing was sent. Name its \
+         authority with --vnc-ca, or its key with --vnc-pin"
     )]
     Certificate {
         /// Its address.
@@ -99,8 +101,8 @@ pub enum VncError {
     Changed(Box<Changed>),
     /// It has another key than it should have.
     #[error(
-        "the VNC server {target} has the key {now}, and not {pinned}, as --vnc-pin says: somebody may be in between. \
-         Nothing was sent"
+        "the VNC server {target} has the key {now}, and not {pinned}, as --vnc-pin says: somebody may be in \
+         between. Nothing was sent"
     )]
     NotPinned {
         /// Its address.

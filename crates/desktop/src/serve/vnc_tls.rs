@@ -22,9 +22,9 @@ use crate::trust::{FileError, Known, KnownServers, ServerVerdict};
 pub enum VncTrust {
     /// It is not encrypted, whatever the server offers.
     Unencrypted,
-    /// Whoever had this key the last time; the first time the key is written down. A server that has shown a
-    /// key has to be encrypted from then on. Another is so whenever it offers it, but for one on this machine,
-    /// which is so only if it wants nothing else.
+    /// Whoever had this key the last time; the first time the key is written down. A server that has shown
+    /// a key has to be encrypted from then on. Another is so whenever it offers it, but for one on this
+    /// machine, which is so only if it wants nothing else.
     Known(KnownServers),
     /// Whoever has this key, whatever name and dates its certificate bears. It is always encrypted.
     Pinned(Fingerprint),

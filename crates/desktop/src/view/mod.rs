@@ -124,6 +124,7 @@ impl ViewGateway {
         let listener = TcpListener::bind(config.listen).await.map_err(listen)?;
         let address = listener.local_addr().map_err(listen)?;
         let desk = Arc::new(ViewerScreen::new(Limits::default().framebuffer_bytes));
+        let wished_rate_bps = config.link.wished_rate_bps;
         let meeting = Meeting::new(
             config.server,
             config.trust,
@@ -136,7 +137,7 @@ impl ViewGateway {
         let (told, news) = mpsc::channel(NEWS);
         let (sink, player) = config.sound.map(SoundPlayer::new).unzip();
         let meeting = if sink.is_some() { meeting.with_sound() } else { meeting };
-        let uplink = Uplink::new(meeting, desk.clone(), told, sink);
+        let uplink = Uplink::new(meeting, desk.clone(), told, sink).wishing(wished_rate_bps);
         let security = config.viewer_password.map_or(Security::None, Security::VncAuth);
         Ok(Self { listener, address, desk, uplink, news: Some(news), security, player })
     }

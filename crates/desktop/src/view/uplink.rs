@@ -31,6 +31,8 @@ pub(super) struct Uplink {
     told: mpsc::Sender<ViewNews>,
     /// Where sound goes; `None`: nobody wants to hear.
     sink: Option<SoundSink>,
+    /// Bits per second that the server is asked to send at most.
+    wished_rate_bps: Option<u64>,
     started: Instant,
 }
 
@@ -142,7 +144,13 @@ impl Uplink {
         sink: Option<SoundSink>,
     ) -> Self {
         let receiver = ScreenReceiver::new(ReceiverConfig::default());
-        Self { meeting, desk, receiver, stats: ViewStats::default(), told, sink, started: Instant::now() }
+        let (stats, started) = (ViewStats::default(), Instant::now());
+        Self { meeting, desk, receiver, stats, told, sink, wished_rate_bps: None, started }
+    }
+
+    /// The same that asks the server to send no more than so many bits per second.
+    pub(super) fn wishing(self, wished_rate_bps: Option<u64>) -> Self {
+        Self { wished_rate_bps, ..self }
     }
 
     pub(super) fn endpoint(&self) -> Endpoint {
@@ -228,6 +236,10 @@ impl Uplink {
         }
         tracing::info!(server = self.meeting.server(), order = %welcome.order, by_tcp, "a session");
         let (to_server, outgoing) = mpsc::channel(OUTGOING);
+        if let Some(bps) = self.wished_rate_bps {
+            // DT-78. There is room: it is the first.
+            let _ = to_server.try_send(FromClient::Rate { bps });
+        }
         let (desk, dialer) = (self.desk.clone(), self.meeting.dialer());
         let tell_by = Some(tokio::time::Instant::now() + FIRST_PICTURE);
         let (texts_here, sink, stats) = (Notify::new(), self.sink.clone(), self.stats.clone());

@@ -16,6 +16,7 @@ mod invited;
 mod page;
 mod person;
 mod picture;
+mod rates;
 mod scene;
 mod sizes;
 #[cfg(all(unix, feature = "sound"))]

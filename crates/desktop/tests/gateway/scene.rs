@@ -67,6 +67,7 @@ pub(crate) struct Setting {
     pub(crate) max_viewers: usize,
     pub(crate) pages: Option<PageConfig>,
     pub(crate) sound: Option<SoundCommand>,
+    pub(crate) max_rate_bps: Option<u64>,
 }
 
 impl Default for Setting {
@@ -84,6 +85,7 @@ impl Default for Setting {
             max_viewers: 16,
             pages: None,
             sound: None,
+            max_rate_bps: None,
         }
     }
 }
@@ -141,7 +143,7 @@ impl Far {
             memory: None,
             pages: setting.pages,
             sound: setting.sound,
-            link: LinkConfig::default(),
+            link: LinkConfig { max_rate_bps: setting.max_rate_bps, ..LinkConfig::default() },
         })
         .unwrap();
         let (address, stats) = (serve.local_addr(), serve.stats());
@@ -195,6 +197,18 @@ impl Near {
     }
 
     pub(crate) async fn looking(folder: &GatewayFolder, server: SocketAddr, wish: ViewWish) -> Self {
+        Self::linked(folder, server, wish, LinkConfig::default()).await
+    }
+
+    /// With the key of `folder`, which the server knows, and a wish for a rate.
+    pub(crate) async fn wishing(folder: &GatewayFolder, server: SocketAddr, most: Option<u64>) -> Self {
+        let trust = ServerTrust::Known(folder.known_servers().unwrap());
+        let wish = ViewWish { credential: Credential::None, trust, desktop: None, sound: None };
+        let link = LinkConfig { wished_rate_bps: most, ..LinkConfig::default() };
+        Self::linked(folder, server, wish, link).await
+    }
+
+    async fn linked(folder: &GatewayFolder, server: SocketAddr, wish: ViewWish, link: LinkConfig) -> Self {
         let ViewWish { credential, trust, desktop, sound } = wish;
         let mut view = ViewGateway::start(ViewConfig {
             server: server.to_string(),
@@ -205,7 +219,7 @@ impl Near {
             identity: folder.client_identity().unwrap(),
             viewer_password: None,
             sound,
-            link: LinkConfig::default(),
+            link,
         })
         .await
         .unwrap();

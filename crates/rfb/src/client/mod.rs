@@ -79,8 +79,8 @@ impl Default for ClientConfig {
 ///    bytes as were received; to be safe from a server that never reads, stop reading from it while much is
 ///    waiting.
 /// 3. At [`ClientEvent::StartTls`] the rest of the input has to be used up as ever, and the output sent. Then
-///    shake hands by TLS as its client, check whose certificate it is, call [`tls_started`](Self::tls_started),
-///    and go on with what is inside of TLS.
+///    shake hands by TLS as its client, check whose certificate it is, call
+///    [`tls_started`](Self::tls_started), and go on with what is inside of TLS.
 /// 4. After [`ClientEvent::Ready`], ask for updates. Until then commands are refused.
 /// 5. After an error send what is waiting, if you like, and close.
 #[derive(Debug)]

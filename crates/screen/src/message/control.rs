@@ -34,6 +34,11 @@ pub enum FromClient {
         /// At most 255.
         screens: Vec<Screen>,
     },
+    /// So much is to be sent at most, whatever the path takes: for a viewer on a thin link.
+    Rate {
+        /// Bits per second; 0: as much as the server wants.
+        bps: u64,
+    },
     /// To be answered by [`FromServer::Pong`].
     Ping(u64),
     /// The answer to [`FromServer::Ping`].
@@ -287,6 +292,10 @@ impl StreamMessage for FromClient {
                 out.put_u8(WISH);
                 put_screens(out, *width, *height, screens);
             }
+            Self::Rate { bps } => {
+                out.put_u8(RATE);
+                out.put_varint((*bps).min(MAX_VARINT));
+            }
             Self::Ping(n) => put_number(out, PING, *n),
             Self::Pong(n) => put_number(out, PONG, *n),
             Self::Hear(wanted) => out.put(&[HEAR, (*wanted).into()]),
@@ -312,6 +321,7 @@ impl StreamMessage for FromClient {
                 let (width, height, screens) = screens(&mut f)?;
                 Self::Wish { width, height, screens }
             }
+            RATE => Self::Rate { bps: f.varint()? },
             PING => Self::Ping(f.u64()?),
             PONG => Self::Pong(f.u64()?),
             HEAR => Self::Hear(f.u8()? != 0),
@@ -644,6 +654,9 @@ const SHARE: u8 = 0x12;
 const PROOF: u8 = 0x13;
 const TAKEN: u8 = 0x14;
 const HEAR: u8 = 0x15;
+const RATE: u8 = 0x16;
+/// What a varint can say.
+const MAX_VARINT: u64 = (1 << 62) - 1;
 /// The bit of HELLO's features that says that an offer follows.
 const OFFERS: u64 = 2;
 /// The bit of them that says that what the client means follows.

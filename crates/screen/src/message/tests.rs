@@ -81,6 +81,8 @@ fn every_message_comes_back() {
         FromClient::Refresh(Refresh { restart: true, rect: Rect::new(0, 16, 16384, 300).unwrap() }),
         FromClient::Unable { item: 1 << 40 },
         FromClient::Wish { width: 1920, height: 1080, screens: screens.clone() },
+        FromClient::Rate { bps: 5_000_000 },
+        FromClient::Rate { bps: 0 },
         FromClient::Ping(u64::MAX),
         FromClient::Pong(1),
         FromClient::Hear(true),
