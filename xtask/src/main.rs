@@ -52,6 +52,7 @@ mod test;
 mod tools;
 mod traces;
 mod viewers;
+mod watch;
 mod web;
 
 use anyhow::{Result, bail};
@@ -126,6 +127,12 @@ const COMMANDS: &[XtaskCommand] = &[
         arguments: "[--prefix FOLDER]",
         about: "build the C interface and install it: header, libraries, a file for pkg-config (/usr/local unless told)",
         run: c::command,
+    },
+    XtaskCommand {
+        name: "watch",
+        arguments: "[valgrind] [threads] [miri]",
+        about: "the C interface under valgrind's memcheck, ThreadSanitizer and Miri (the latter two with nightly Rust): each has to be silent",
+        run: watch::command,
     },
     XtaskCommand {
         name: "lint",

@@ -1,7 +1,9 @@
 /* What no program should do, and some do: each call returns an error, and nothing else happens. */
 
+#include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -99,10 +101,17 @@ int main(void)
     IS(qs_set_user(config, 1), QS_BAD_HANDLE);
     IS(qs_set_user(endpoint, 1), QS_OK);
 
-    /* A connection to nobody. */
-    IS(qs_endpoint_connect(endpoint, config, "127.0.0.1:9", "localhost", &connection), QS_CONFIG);
+    /* A connection to somebody who says nothing. */
+    struct sockaddr_in place = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t size = sizeof place;
+    int silent = socket(AF_INET, SOCK_DGRAM, 0);
+    if (bind(silent, (struct sockaddr *)&place, size) != 0 ||
+        getsockname(silent, (struct sockaddr *)&place, &size) != 0)
+        return 1;
+    snprintf(buffer, sizeof buffer, "127.0.0.1:%u", (unsigned)ntohs(place.sin_port));
+    IS(qs_endpoint_connect(endpoint, config, buffer, "localhost", &connection), QS_CONFIG);
     IS(qs_config_trust_anybody(config), QS_OK);
-    IS(qs_endpoint_connect(endpoint, config, "127.0.0.1:9", "localhost", &connection), QS_OK);
+    IS(qs_endpoint_connect(endpoint, config, buffer, "localhost", &connection), QS_OK);
     IS(qs_connection_features(connection, &number), QS_NOT_READY);
     IS(qs_connection_open_messages(connection, QS_UNI, &messages, -1), QS_NOT_READY);
     IS(qs_connection_open_messages(connection, 7, &messages, -1), QS_INVALID);
@@ -138,6 +147,7 @@ int main(void)
         failures++;
     }
 
+    close(silent);
     /* Freed, twice, and with the endpoint. */
     IS(qs_free(0), QS_OK);
     IS(qs_free(config), QS_OK);

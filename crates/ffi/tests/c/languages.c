@@ -13,7 +13,9 @@
 #include "quickset.h"
 
 #define PROTOCOL "languages/1"
+#ifndef LONG_MS
 #define LONG_MS 20000
+#endif
 
 enum { BYTES = 300000, UPDATES = 100, PARTS = 4, DATAGRAMS = 20, ANSWERS = 15, PART = 1, POSITION = 2, STALE = 3 };
 
