@@ -43,8 +43,8 @@ pub(super) struct ServeArgs {
     /// How screen updates may overtake each other: ordered, fenced or latest
     #[arg(long, default_value = "fenced")]
     order: ScreenOrder,
-    /// Between which qualities of JPEG, 1 to 100, photographs and films may be, as each viewer's link is. Text
-    /// is always exact, and so is what rests; one number is that quality on every link
+    /// Between which qualities of JPEG, 1 to 100, photographs and films may be, as each viewer's link is.
+    /// Text is always exact, and so is what rests; one number is that quality on every link
     #[arg(long, value_name = "MIN-MAX", default_value_t)]
     quality: JpegQuality,
     /// Drop keys, pointer and wishes about the size
@@ -72,8 +72,8 @@ pub(super) struct ServeArgs {
     #[arg(long, value_name = "NUMBER", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     max_viewers: u32,
     /// Send each viewer no more than this, measured over any second: screen, sound, repair and all. Keys and
-    /// control wait for nothing of it. A viewer may ask for less (`desktop view --max-rate`) [default: as much
-    /// as the path takes]
+    /// control wait for nothing of it. A viewer may ask for less (`desktop view --max-rate`) [default: as
+    /// much as the path takes]
     #[arg(long, value_name = "RATE", value_parser = values::most_rate)]
     max_rate: Option<u64>,
     /// Print a line of statistics for each client to stderr every second

@@ -1,4 +1,5 @@
-//! What was recorded is what is played: from the beginning, from any time, and of a file that is cut or broken.
+//! What was recorded is what is played: from the beginning, from any time, and of a file that is cut or
+//! broken.
 
 use std::io::Cursor as FileBytes;
 
@@ -183,8 +184,8 @@ impl Take {
         self
     }
 
-    /// Whether this was to be seen at the end of a file that was cut: of what happened at one time the pointer
-    /// may be there already, and the screen not.
+    /// Whether this was to be seen at the end of a file that was cut: of what happened at one time the
+    /// pointer may be there already, and the screen not.
     fn ends_with(&self, time: Time, screen: &Framebuffer) -> bool {
         let before = Time::from_nanos(time.as_nanos().saturating_sub(1));
         [time, before].iter().any(|&time| self.at(time).screen == *screen)

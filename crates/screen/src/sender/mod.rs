@@ -64,12 +64,14 @@ pub struct SenderConfig {
     pub rest: Duration,
     /// The largest shadow, in bytes; four a pixel.
     pub max_bytes: usize,
-    /// The client takes adaptive codes, which most text is shortest in: [`ADAPTIVE`](crate::message::ADAPTIVE).
+    /// The client takes adaptive codes, which most text is shortest in:
+    /// [`ADAPTIVE`](crate::message::ADAPTIVE).
     pub adaptive: bool,
 }
 
 impl Default for SenderConfig {
-    /// Fenced; messages of 1150 bytes; quality 30 to 90; lossless after 300 ms; up to 256 MiB; for any client.
+    /// Fenced; messages of 1150 bytes; quality 30 to 90; lossless after 300 ms; up to 256 MiB; for any
+    /// client.
     fn default() -> Self {
         Self {
             order: ScreenOrder::Fenced,

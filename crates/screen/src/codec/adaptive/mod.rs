@@ -77,8 +77,8 @@ impl PixelModel {
     }
 
     /// The code of the upper rows of a rectangle of `width` columns, in place of what is in `code`, and how
-    /// many rows that are: as many as there is room for. Known are the index of each pixel in `colours`, which
-    /// stand in the order of their first use and are 256 at most.
+    /// many rows that are: as many as there is room for. Known are the index of each pixel in `colours`,
+    /// which stand in the order of their first use and are 256 at most.
     #[cfg(feature = "encode")]
     pub(super) fn encode(
         &mut self,

@@ -70,7 +70,8 @@ impl RectangleEncoder {
         self.quality = quality.clamp(1, 100);
     }
 
-    /// Appends the item that paints `rect`, or as much of its upper part as there is room for, and says which.
+    /// Appends the item that paints `rect`, or as much of its upper part as there is room for, and says
+    /// which.
     /// `None` when it does not fit, and nothing is known that would. `rect` has at most [`MAX_PIXELS`] and at
     /// least one, or is of one colour.
     pub(crate) fn encode(
