@@ -214,13 +214,12 @@ impl PageScreen<'_> {
             let next = self.sound_apart.take().or_else(|| self.sound.poll(self.seat.now()));
             let Some(datagram) = next else { break };
             match self.put(&datagram, FencedSender::is_repair(&datagram[1..]), &mut unsent) {
-                Ok(true) => {}
                 Ok(false) => {
                     self.sound_apart = Some(datagram);
                     break;
                 }
-                // DT-75: a path on which nothing else would work either.
-                Err(SessionError::TooLarge(_)) => {}
+                // DT-75: where it is too large nothing else would work on the path either.
+                Ok(true) | Err(SessionError::TooLarge(_)) => {}
                 Err(error) => return Err(error.into()),
             }
         }

@@ -160,7 +160,7 @@ impl ViewGateway {
 
     /// Serves viewers, and keeps the session with the server up, until there will never be one; and says why.
     pub async fn run(self) -> ViewError {
-        let Err(error) = self.run_until(std::future::pending::<Infallible>()).await;
+        let Err(error) = Box::pin(self.run_until(std::future::pending::<Infallible>())).await;
         error
     }
 

@@ -58,11 +58,11 @@ impl ClientHandshake {
             ClientStage::Offered => self.offered(config, source, out)?,
             ClientStage::VencryptVersion => self.vencrypt_version(source, out)?,
             ClientStage::VencryptTaken => {
-                self.acknowledged(source, 0)?.map(|()| self.stage = ClientStage::VencryptTypes)
+                Self::acknowledged(source, 0)?.map(|()| self.stage = ClientStage::VencryptTypes)
             }
             ClientStage::VencryptTypes => self.vencrypt_types(config, source, out)?,
             ClientStage::VencryptStart(chosen) => {
-                let Some(()) = self.acknowledged(source, 1)? else { return Ok(ClientStep::Starved) };
+                let Some(()) = Self::acknowledged(source, 1)? else { return Ok(ClientStep::Starved) };
                 self.stage = ClientStage::Tls(chosen);
                 return Ok(ClientStep::Event(ClientEvent::StartTls));
             }
@@ -172,7 +172,7 @@ impl ClientHandshake {
     }
 
     /// A byte that says whether the server goes on.
-    fn acknowledged(&mut self, source: &mut InletSource<'_, '_>, good: u8) -> Result<Option<()>, Error> {
+    fn acknowledged(source: &mut InletSource<'_, '_>, good: u8) -> Result<Option<()>, Error> {
         let Some(n) = source.fields(1).map(|mut f| f.u8()) else { return Ok(None) };
         source.advance(1);
         if n == good { Ok(Some(())) } else { Err(Error::VencryptRefused) }

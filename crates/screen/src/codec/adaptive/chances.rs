@@ -69,7 +69,7 @@ impl ModelChances {
             };
             read = read << 1 | usize::from(coder.decide(chance, yes));
         }
-        // DT-76.
+        // DT-79.
         Some(read - 1).filter(|&length| length < most)
     }
 

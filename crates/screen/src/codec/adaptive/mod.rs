@@ -101,7 +101,7 @@ impl PixelModel {
     pub(super) fn decode(&mut self, size: (usize, usize), code: &[u8], out: &mut Vec<u32>) -> Option<()> {
         let mut reader = DecisionReader::new(code);
         self.walk(&mut reader, size, None)?;
-        // DT-76.
+        // DT-79.
         if !reader.is_exact() {
             return None;
         }
@@ -250,7 +250,7 @@ impl ColourIndex {
         // A quarter of the slots is used at most: the search ends.
         while self.slots[at].0 != colour {
             if self.slots[at].0 == FREE {
-                // DT-76.
+                // DT-79.
                 let index = u8::try_from(self.colours.len()).ok()?;
                 self.colours.push(colour);
                 self.slots[at] = (colour, index);

@@ -56,7 +56,7 @@ fn a_code_is_what_the_specification_says() {
 
 #[test]
 fn a_code_of_another_length_is_refused() {
-    // DT-76.
+    // DT-79.
     let pixels = text(64, 48, 20, 3);
     let (code, _) = encode(64, &pixels, None);
     for cut in 0..code.len() {
@@ -85,7 +85,7 @@ fn letters_that_come_again_cost_little() {
 
 #[test]
 fn a_colour_more_than_there_are_numbers_is_refused() {
-    // DT-76.
+    // DT-79.
     let mut model = PixelModel::new();
     for colour in 0..256 {
         assert_eq!(model.colours.index(colour * 0x0001_0203), u8::try_from(colour).ok());

@@ -83,7 +83,7 @@ impl RectangleEncoder {
     ) -> Result<Option<(ItemKind, Rect)>, Outside> {
         debug_assert!((1..=MAX_PIXELS).contains(&rect.area()), "{rect}");
         let start = out.len();
-        // DT-76, DT-22.
+        // DT-79, DT-22.
         let most = if self.adaptive { MOST_ADAPTIVE } else { MAX_COLOURS };
         let rows = self.palette.count(screen.rows(rect)?, most);
         // Text in many shades is cut where it would have too many.
