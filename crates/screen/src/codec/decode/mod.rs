@@ -82,7 +82,8 @@ fn count(f: &mut FieldReader<'_>) -> Result<usize, MessageFault> {
 pub(crate) struct RectangleDecoder {
     expander: Expander,
     painter: JpegPainter,
-    model: PixelModel,
+    /// Some kilobytes, which are not to be in the way of whoever holds this.
+    model: Box<PixelModel>,
     pixels: Vec<u32>,
 }
 
@@ -98,7 +99,7 @@ impl RectangleDecoder {
         Self {
             expander: Expander::new(),
             painter: JpegPainter::default(),
-            model: PixelModel::new(),
+            model: Box::new(PixelModel::new()),
             pixels: Vec::new(),
         }
     }

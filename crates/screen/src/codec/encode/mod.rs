@@ -20,7 +20,8 @@ pub(crate) struct RectangleEncoder {
     quality: u8,
     /// The client takes adaptive codes (DT-77).
     adaptive: bool,
-    model: PixelModel,
+    /// Some kilobytes, which are not to be in the way of whoever holds this.
+    model: Box<PixelModel>,
     palette: RectanglePalette,
     squeezer: Squeezer,
     scanner: Scanner,
@@ -57,7 +58,7 @@ impl RectangleEncoder {
         Self {
             quality: quality.clamp(1, 100),
             adaptive,
-            model: PixelModel::new(),
+            model: Box::new(PixelModel::new()),
             palette: RectanglePalette::new(),
             squeezer: Squeezer::new(),
             scanner: Scanner::default(),
