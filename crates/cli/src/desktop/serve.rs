@@ -51,8 +51,8 @@ pub(super) struct ServeArgs {
     /// How screen updates may overtake each other: ordered, fenced or latest
     #[arg(long, default_value = "fenced")]
     order: ScreenOrder,
-    /// Between which qualities of JPEG, 1 to 100, photographs and films may be, as each viewer's link is. Text
-    /// is always exact, and so is what rests; one number is that quality on every link
+    /// Between which qualities of JPEG, 1 to 100, photographs and films may be, as each viewer's link is.
+    /// Text is always exact, and so is what rests; one number is that quality on every link
     #[arg(long, value_name = "MIN-MAX", default_value_t)]
     quality: JpegQuality,
     /// Drop keys, pointer and wishes about the size

@@ -193,8 +193,8 @@ impl ScreenMotion {
         }
     }
 
-    /// The oldest frame of which the fate of every message is known, when the fate of those from `first` on is
-    /// not.
+    /// The oldest frame of which the fate of every message is known, when the fate of those from `first` on
+    /// is not.
     pub(super) fn next_arrived(&mut self, first: Option<u64>) -> Option<ArrivedFrame> {
         let arrived = |frame: &MovingFrame| first.is_none_or(|first| frame.end <= first);
         let frame = *self.frames.front().filter(|frame| arrived(frame))?;
