@@ -1,9 +1,9 @@
 //! A film, and keys typed beside it: how late its pictures come, how evenly, and how good they are.
 //!
 //! A picture of the film is a window onto a texture with the spectrum of a photograph, which pans, with grain
-//! that is new in each picture. In each square of [`SQUARE`] pixels a corner says by its grey which picture
-//! it is of, so that what a viewer sees is known square by square. A picture counts as seen when no square
-//! shows an older one.
+//! that is new in each picture; it begins anew every three seconds. In each square of [`SQUARE`] pixels a
+//! corner says by its grey which picture it is of, so that what a viewer sees is known square by square. A
+//! picture counts as seen when no square shows an older one.
 
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
@@ -17,9 +17,10 @@ use super::ms;
 use super::person::Person;
 use super::vnc::{Order as Draw, Vnc};
 
-/// The film, before it is played.
+/// The film: pictures that come again and again, made before they are needed, so that the times are not those
+/// of whoever makes them.
 pub(crate) struct Reel {
-    texture: Vec<u32>,
+    pictures: Vec<Vec<u32>>,
 }
 
 /// What came of a film.
@@ -64,33 +65,33 @@ impl Reel {
         }
         let colour =
             |value: [i32; 3]| value.iter().fold(0, |all, v| all << 8 | (v + 128).clamp(0, 247) as u32);
-        Self { texture: values.into_iter().map(colour).collect() }
+        let texture: Vec<u32> = values.into_iter().map(colour).collect();
+        Self { pictures: (0..PICTURES).map(|number| picture(&texture, number)).collect() }
     }
 
-    /// A picture, row by row.
-    fn picture(&self, number: usize) -> Vec<u32> {
-        let mut grain = number as u32 | 1;
-        let grey = code(number) * 32 + 16;
-        let width = usize::from(FILM.width());
-        let pixel = |at: usize| {
-            let (x, y) = (at % width, at / width);
-            if x % SQUARE < CORNER && y % SQUARE < CORNER {
-                return grey * 0x01_01_01;
-            }
-            grain ^= grain << 13;
-            grain ^= grain >> 17;
-            grain ^= grain << 5;
-            let base = self.texture[(y + 2 * number) % SIDE * SIDE + (x + 3 * number) % SIDE];
-            // The colours leave room for it.
-            base + (grain & 7) * 0x01_01_01
-        };
-        (0..FILM.area()).map(pixel).collect()
+    fn picture(&self, number: usize) -> &Vec<u32> {
+        &self.pictures[number % PICTURES]
     }
 }
 
-/// What a corner says of a picture.
-fn code(number: usize) -> u32 {
-    (number % CODES) as u32
+/// A picture, row by row.
+fn picture(texture: &[u32], number: usize) -> Vec<u32> {
+    let mut grain = number as u32 | 1;
+    let grey = (number % CODES) as u32 * 32 + 16;
+    let width = usize::from(FILM.width());
+    let pixel = |at: usize| {
+        let (x, y) = (at % width, at / width);
+        if x % SQUARE < CORNER && y % SQUARE < CORNER {
+            return grey * 0x01_01_01;
+        }
+        grain ^= grain << 13;
+        grain ^= grain >> 17;
+        grain ^= grain << 5;
+        let base = texture[(y + 2 * number) % SIDE * SIDE + (x + 3 * number) % SIDE];
+        // The colours leave room for it.
+        base + (grain & 7) * 0x01_01_01
+    };
+    (0..FILM.area()).map(pixel).collect()
 }
 
 /// The film while it plays.
@@ -98,8 +99,6 @@ struct Screening<'a> {
     reel: &'a Reel,
     /// When each picture was drawn.
     drawn: Vec<Instant>,
-    /// The newest ones.
-    pictures: [Vec<u32>; CODES],
     /// Pictures that were seen.
     seen: usize,
     at: Instant,
@@ -114,8 +113,7 @@ impl Desktop {
         let played =
             Played { lags: Vec::new(), gaps: Vec::new(), keys: Vec::new(), bytes: None, errors: (0.0, 0.0) };
         let (drawn, at) = (Vec::new(), Instant::now());
-        let mut screening =
-            Screening { reel, drawn, pictures: Default::default(), seen: 0, at, letter: None, played };
+        let mut screening = Screening { reel, drawn, seen: 0, at, letter: None, played };
         let begun = Instant::now();
         let mut told = 0;
         for number in 0..FIRST + pictures {
@@ -154,12 +152,10 @@ impl Desktop {
 
 impl Screening<'_> {
     fn draw(&mut self, vnc: &Vnc, number: usize) {
-        let picture = self.reel.picture(number);
-        self.pictures[number % CODES].clone_from(&picture);
+        let picture = self.reel.picture(number).clone();
         self.drawn.push(Instant::now());
         vnc.tell(Draw::Put(FILM, picture));
-        // A key each three pictures, half way to the next one, would be more like a person; what comes right
-        // behind a picture has it harder.
+        // What comes right behind a picture has it hardest.
         if number % 3 == 0 && self.letter.is_none() {
             let letter = Rect::between(700, 100, 708, 116).moved_to(700 + (number % 24) as u16 * 8, 100);
             let (letter, colour) = (letter.unwrap(), number as u32);
@@ -198,8 +194,11 @@ impl Screening<'_> {
         self.at = now;
         self.played.lags.extend(self.drawn[self.seen..oldest].iter().map(|&drawn| now - drawn));
         self.seen = oldest;
+        if self.played.gaps.len() % LOOKS != 0 {
+            return;
+        }
         for (left, top) in squares() {
-            let picture = &self.pictures[(of(left, top) + CODES - 1) % CODES];
+            let picture = self.reel.picture(of(left, top) - 1);
             for (x, y) in (top..top + 32).flat_map(|y| (left..left + 32).map(move |x| (x, y))) {
                 let at =
                     usize::from(y - FILM.top()) * usize::from(FILM.width()) + usize::from(x - FILM.left());
@@ -247,5 +246,8 @@ const FIRST: usize = 60;
 const SIDE: usize = 1024;
 const SQUARE: usize = 32;
 const CORNER: usize = 8;
-/// Pictures that are told apart.
+/// Pictures that are told apart, and that there are: a multiple of these.
 const CODES: usize = 8;
+const PICTURES: usize = 8 * CODES;
+/// How good a picture is is looked at in one of so many.
+const LOOKS: usize = 4;

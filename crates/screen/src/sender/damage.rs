@@ -240,7 +240,8 @@ impl ScreenDamage {
         &self,
         now: Time,
         focus: Focus,
-        (moving, still_first): (&Region, bool),
+        moving: &Region,
+        still_first: bool,
         conflicts: impl Fn(Rect) -> bool,
     ) -> Option<Rect> {
         if !self.copies.is_empty() || self.turn.is_empty() {

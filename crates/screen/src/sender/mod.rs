@@ -470,7 +470,7 @@ impl ScreenSender {
             let conflicts = |rect| fenced && self.segment.conflicts(rect, None);
             let rect = match still_first {
                 None => self.damage.next_rect(now, focus, conflicts),
-                Some(first) => self.damage.next_beside(now, focus, (self.motion.area(), first), conflicts),
+                Some(first) => self.damage.next_beside(now, focus, self.motion.area(), first, conflicts),
             };
             let Some(rect) = rect else { break };
             if !self.add_piece(now, bundle, rect, PixelLoss::Allowed) {

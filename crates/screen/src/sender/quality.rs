@@ -4,9 +4,9 @@
 //! in motion had arrived. *Out:* a quality for each update, one for areas in motion and one for all else,
 //! within the limits that whoever serves has set. A picture that appears is to be there within [`PICTURE`];
 //! it rests, and comes without loss thereafter. A frame of an area in motion has the bytes of its *budget*,
-//! which follows how long frames take: a frame is to have left the link before the next one is drawn, so that
-//! no frame ever waits for an older one. Nothing here has to believe the estimate of the link, which knows
-//! only as much as was ever sent.
+//! which follows how long frames take: a frame is to have left the link before the next one is drawn, so
+//! that no frame ever waits for an older one. Nothing here has to believe the estimate of the link,
+//! which knows only as much as was ever sent.
 //!
 //! Source: `spec/desktop.md`, DT-80.
 
@@ -194,8 +194,8 @@ impl QualityControl {
     pub(super) fn arrived(&mut self, now: Time, frame: ArrivedFrame) {
         let at = |quality| frame.bytes * size(quality) / size(self.qualities[1]);
         // Pictures differ a little.
-        let limits = (at(self.range.least), at(self.range.most) * 5 / 4);
-        self.budget.arrived(now, frame, self.link.min_rtt, limits);
+        let (least, most) = (at(self.range.least), at(self.range.most) * 5 / 4);
+        self.budget.arrived(now, frame, self.link.min_rtt, least, most);
     }
 }
 
@@ -250,7 +250,7 @@ impl FrameBudget {
     }
 
     /// A frame has arrived, which in the lowest and the highest quality would have had so many bytes.
-    fn arrived(&mut self, now: Time, frame: ArrivedFrame, min_rtt: Duration, (least, most): (u64, u64)) {
+    fn arrived(&mut self, now: Time, frame: ArrivedFrame, min_rtt: Duration, least: u64, most: u64) {
         if frame.begun < self.since || frame.bytes == 0 {
             return;
         }
@@ -262,8 +262,7 @@ impl FrameBudget {
             if self.late < 2 {
                 return;
             }
-            // What would have been in time, but at least a third: what was before may have been in front of
-            // it.
+            // What would have been in time, but at least a third: older ones may have been in front of it.
             let base = bytes.min(frame.bytes);
             let in_time = u128::from(base) * frame.interval.as_micros() * 9 / 10 / took.as_micros().max(1);
             u64::try_from(in_time).unwrap_or(base).max(base / 3)
