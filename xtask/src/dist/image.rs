@@ -81,6 +81,7 @@ fn packed(work: &Path, tree: &Path, to: &str) -> Result<()> {
     run(buildah().args([
         "commit",
         "--quiet",
+        "--disable-compression=false",
         "--rm",
         "--format",
         "oci",
@@ -136,7 +137,8 @@ const USER: u32 = 65_532;
 const HOME: &str = "/var/lib/quickset";
 /// HTTP/3 and desktops by the first one, both without UDP by the other.
 const PORTS: &[&str] = &["4433/udp", "4433/tcp"];
-const TAG: &str = env!("CARGO_PKG_VERSION");
+/// What engines call the image when they have loaded it: a version alone would be taken for a name.
+const TAG: &str = concat!("quickset:", env!("CARGO_PKG_VERSION"));
 
 const NEEDS: &[Needed] = &[
     program("buildah", "buildah", "dist: images without a daemon"),
