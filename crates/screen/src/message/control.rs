@@ -4,11 +4,12 @@ use core::str::FromStr;
 use quickset_base::number::Unsigned as _;
 use quickset_rfb::{Cursor, Leds, Rect, ResizeReason, ResizeStatus, Screen};
 
+use super::claim::{ClientOffer, HelloChoice};
 use super::fields::{FieldReader, PutFields};
 use super::input::ClipboardMessage;
 use super::parts::StreamMessage;
 use super::visit::{VisitCount, VisitId};
-use super::{MAX_NAME, MessageFault, SHOWN, VERSION};
+use super::{MAX_NAME, MessageFault, VERSION};
 
 /// What a client says on the control stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -95,73 +96,6 @@ pub struct Hello {
     pub choice: HelloChoice,
     /// The visit of which this is a session; `None`: its input messages are not counted.
     pub visit: Option<VisitId>,
-}
-
-/// Which of several things a client means, as far as it says; each is empty where it does not. What is longer
-/// than 64 bytes is cut.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct HelloChoice {
-    /// The token that it proves to know: its first group.
-    pub token: String,
-    /// The desktop that it wants to see.
-    pub desktop: String,
-    /// What a browser calls itself, which nobody else knows. It is in no log.
-    pub device: DeviceTag,
-}
-
-/// What a browser calls itself: some random text that it keeps. It is in no log.
-#[derive(Clone, Default, PartialEq, Eq)]
-pub struct DeviceTag(pub String);
-
-impl fmt::Debug for DeviceTag {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("DeviceTag(..)")
-    }
-}
-
-/// What kind of secret a client has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SecretKind {
-    /// One that people chose.
-    Password,
-    /// One for the first use.
-    Token,
-}
-
-/// What a client knows besides its key.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ClientOffer {
-    /// A secret that is proved, on connections between gateways (DT-53).
-    Share {
-        /// Of what kind it is.
-        of: SecretKind,
-        /// The client's share of the exchange.
-        share: [u8; 33],
-    },
-    /// A token that is shown as it is, on connections of pages (WB-15).
-    Token(ShownToken),
-}
-
-/// A token that a page shows. It is in no log.
-#[derive(Clone, PartialEq, Eq)]
-pub struct ShownToken(String);
-
-impl ShownToken {
-    /// What a page was given.
-    pub fn new(token: impl Into<String>) -> Self {
-        Self(token.into())
-    }
-
-    /// To be compared, and not logged.
-    pub fn reveal(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Debug for ShownToken {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("ShownToken(..)")
-    }
 }
 
 /// The server's answer to [`Hello`].
@@ -253,24 +187,11 @@ impl StreamMessage for FromClient {
                 let visits = if hello.visit.is_some() { VISITS } else { 0 };
                 let features = hello.features & !HELLO_FIELDS | offers | says | visits;
                 put_greeting(out, features, hello.is_older);
-                match &hello.offer {
-                    None => {}
-                    Some(ClientOffer::Share { of, share }) => {
-                        out.put_u8(SPAKE2);
-                        out.put_u8(secret_code(*of));
-                        out.put(share);
-                    }
-                    Some(ClientOffer::Token(token)) => {
-                        out.put_u8(SHOWN);
-                        out.put_u8(secret_code(SecretKind::Token));
-                        out.put_text(token.reveal(), MAX_TOKEN);
-                    }
+                if let Some(offer) = &hello.offer {
+                    offer.put(out);
                 }
                 if says != 0 {
-                    let HelloChoice { token, desktop, device } = &hello.choice;
-                    for text in [token, desktop, &device.0] {
-                        out.put_text(text, MAX_WHICH);
-                    }
+                    hello.choice.put(out);
                 }
                 if let Some(VisitId(visit)) = &hello.visit {
                     out.put(visit);
@@ -307,9 +228,9 @@ impl StreamMessage for FromClient {
         Ok(Some(match f.u8()? {
             HELLO => {
                 let (features, proof) = greeting(&mut f)?;
-                let offer = if features & OFFERS == 0 { None } else { Some(offer(&mut f)?) };
-                let choice =
-                    if features & SAYS_WHICH == 0 { HelloChoice::default() } else { choice(&mut f)? };
+                let offer = if features & OFFERS == 0 { None } else { Some(ClientOffer::read(&mut f)?) };
+                let says = features & SAYS_WHICH != 0;
+                let choice = if says { HelloChoice::read(&mut f)? } else { HelloChoice::default() };
                 let visit = if features & VISITS == 0 { None } else { Some(VisitId(f.array()?)) };
                 let features = features & !HELLO_FIELDS;
                 Self::Hello(Hello { features, offer, is_older: proof.is_some(), choice, visit })
@@ -504,39 +425,6 @@ fn proof(f: &mut FieldReader<'_>) -> Result<Option<[u8; 32]>, MessageFault> {
     }
 }
 
-fn offer(f: &mut FieldReader<'_>) -> Result<ClientOffer, MessageFault> {
-    let exchange = f.u8()?;
-    // DT-54.
-    if !matches!(exchange, SPAKE2 | SHOWN) {
-        return Err(MessageFault::Exchange(exchange));
-    }
-    let of = match f.u8()? {
-        1 => SecretKind::Password,
-        2 => SecretKind::Token,
-        other => return Err(MessageFault::Value { what: "the kind of a secret", value: other.into() }),
-    };
-    match (exchange, of) {
-        (SPAKE2, of) => Ok(ClientOffer::Share { of, share: f.array()? }),
-        (_, SecretKind::Token) => Ok(ClientOffer::Token(ShownToken::new(f.text(MAX_TOKEN)?))),
-        (other, SecretKind::Password) => Err(MessageFault::Exchange(other)),
-    }
-}
-
-fn choice(f: &mut FieldReader<'_>) -> Result<HelloChoice, MessageFault> {
-    Ok(HelloChoice {
-        token: f.text(MAX_WHICH)?,
-        desktop: f.text(MAX_WHICH)?,
-        device: DeviceTag(f.text(MAX_WHICH)?),
-    })
-}
-
-fn secret_code(of: SecretKind) -> u8 {
-    match of {
-        SecretKind::Password => 1,
-        SecretKind::Token => 2,
-    }
-}
-
 fn put_number(out: &mut Vec<u8>, kind: u8, n: u64) {
     out.put_u8(kind);
     out.put_u64(n);
@@ -667,9 +555,3 @@ const VISITS: u64 = 8;
 const HELLO_FIELDS: u64 = OFFERS | SAYS_WHICH | VISITS;
 /// The bit of WELCOME's features that says that what is known of the visit follows.
 const COUNTS: u64 = 1;
-/// The longest text of that, in bytes.
-const MAX_WHICH: usize = 64;
-/// By what an offer is proved.
-const SPAKE2: u8 = 1;
-/// The longest token, in bytes.
-const MAX_TOKEN: usize = 256;

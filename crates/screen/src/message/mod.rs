@@ -5,6 +5,7 @@
 //! not known are passed over; no length off the wire is allocated before as many bytes are there. Source:
 //! `spec/desktop.md` §4.
 
+mod claim;
 mod control;
 mod copy;
 mod fields;
@@ -15,9 +16,10 @@ mod stream;
 mod tests;
 mod visit;
 
+pub use claim::{ClientOffer, DeviceTag, HelloChoice, SecretKind, ShownToken};
 pub use control::{
-    ClientOffer, DeviceTag, FromClient, FromServer, Hello, HelloChoice, ParseOrderError, Permissions,
-    Refresh, ScreenLayout, ScreenMark, ScreenOrder, SecretKind, ShownToken, Welcome,
+    FromClient, FromServer, Hello, ParseOrderError, Permissions, Refresh, ScreenLayout, ScreenMark,
+    ScreenOrder, Welcome,
 };
 pub use copy::InputCopy;
 pub(crate) use fields::FieldReader;
