@@ -10,7 +10,8 @@ pub struct SenderConfig {
     pub order: ScreenOrder,
     /// The longest message, in bytes, so that it fits one packet; at least 1000, at most 16384.
     pub budget: usize,
-    /// Between which qualities of JPEG it may choose, as the link is ([`ScreenSender::set_link`](super::ScreenSender::set_link)).
+    /// Between which qualities of JPEG it may choose, as the link is
+    /// ([`ScreenSender::set_link`](super::ScreenSender::set_link)).
     pub quality: JpegQuality,
     /// How long an area rests before it is sent without loss.
     pub rest: Duration,

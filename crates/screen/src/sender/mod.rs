@@ -31,7 +31,7 @@ mod touched;
 use std::collections::VecDeque;
 
 use bytes::Bytes;
-use quickset_base::{Duration, Time};
+use quickset_base::Time;
 use quickset_rfb::{ClientEvent, Framebuffer, Outside, Rect, ResizeStatus, TooLarge};
 
 pub use self::config::SenderConfig;
