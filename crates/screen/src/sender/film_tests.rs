@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
 use jpeg_encoder::SamplingFactor;
-use quickset_base::Rng;
+use quickset_base::{Duration, Rng};
 use quickset_rfb::{Resize, ResizeReason};
 use zune_jpeg::JpegDecoder;
 use zune_jpeg::zune_core::bytestream::ZCursor;

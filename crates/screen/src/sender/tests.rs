@@ -1,4 +1,4 @@
-use quickset_base::Rng;
+use quickset_base::{Duration, Rng};
 use quickset_rfb::{Resize, ResizeReason};
 
 use crate::message::FromClient;
