@@ -57,7 +57,8 @@ pub struct SenderConfig {
     pub rest: Duration,
     /// The largest shadow, in bytes; four a pixel.
     pub max_bytes: usize,
-    /// The client takes adaptive codes, which most text is shortest in: [`ADAPTIVE`](crate::message::ADAPTIVE).
+    /// The client takes adaptive codes, in which text is shortest:
+    /// [`ADAPTIVE`](crate::message::ADAPTIVE).
     pub adaptive: bool,
 }
 
@@ -496,7 +497,7 @@ impl ScreenSender {
         let mut bytes = Vec::with_capacity(self.config.budget);
         let (kind, piece) = loop {
             bytes.clear();
-            let found = self.encoder.encode(&self.shadow, (piece, loss), room, &mut bytes);
+            let found = self.encoder.encode(&self.shadow, piece, loss, room, &mut bytes);
             match found.expect("what is dirty lies inside the screen") {
                 Some((kind, done)) if bytes.len() <= room.most => break (kind, done),
                 _ => {}
