@@ -53,7 +53,7 @@ fn read(item: &[u8]) -> (ItemKind, Rect, CodedPixels<'_>) {
 /// An item of all of a rectangle.
 fn item_of(fb: &Framebuffer, rect: Rect, loss: PixelLoss, adaptive: bool) -> (ItemKind, Vec<u8>) {
     let (mut item, endless) = (Vec::new(), PieceRoom { wanted: 1 << 20, most: 1 << 20, step: 16 });
-    let found = RectangleEncoder::new(80, adaptive).encode(fb, (rect, loss), endless, &mut item).unwrap();
+    let found = RectangleEncoder::new(80, adaptive).encode(fb, rect, loss, endless, &mut item).unwrap();
     let (kind, done) = found.expect("there is room");
     assert_eq!(done, rect);
     (kind, item)
@@ -139,7 +139,7 @@ fn a_piece_ends_where_there_is_no_more_room_or_too_many_colours() {
     for (top, step, least, most) in [(0, 16, 32, 32), (5, 16, 27, 27), (0, 4, 32, 36), (2, 4, 30, 38)] {
         let rect = Rect::between(0, top, 64, 64);
         let (mut item, room) = (Vec::new(), PieceRoom { wanted: 1300, most: 1350, step });
-        let found = encoder.encode(&fb, (rect, PixelLoss::None), room, &mut item).unwrap();
+        let found = encoder.encode(&fb, rect, PixelLoss::None, room, &mut item).unwrap();
         let (kind, done) = found.expect("a part fits");
         assert_eq!((kind, done.left(), done.top(), done.width()), (ItemKind::Adaptive, 0, top, 64));
         assert!((least..=most).contains(&done.height()) && done.bottom() % step == 0, "{done}");
@@ -149,13 +149,13 @@ fn a_piece_ends_where_there_is_no_more_room_or_too_many_colours() {
     }
     // Sixteen rows do not fit.
     let (mut item, room) = (Vec::new(), PieceRoom { wanted: 300, most: 400, step: 16 });
-    assert_eq!(encoder.encode(&fb, (fb.bounds(), PixelLoss::None), room, &mut item).unwrap(), None);
+    assert_eq!(encoder.encode(&fb, fb.bounds(), PixelLoss::None, room, &mut item).unwrap(), None);
     // Each row has eight colours of its own: 32 rows have 256.
     let mut fb = Framebuffer::new(64, 64, 1 << 26).unwrap();
     let stripes: Vec<u32> = (0..64 * 64).map(|at| ((at / 64) << 8) | (at % 8)).collect();
     fb.put(fb.bounds(), &stripes).unwrap();
     let endless = PieceRoom { wanted: 1 << 20, most: 1 << 20, step: 16 };
-    let found = encoder.encode(&fb, (fb.bounds(), PixelLoss::Allowed), endless, &mut Vec::new()).unwrap();
+    let found = encoder.encode(&fb, fb.bounds(), PixelLoss::Allowed, endless, &mut Vec::new()).unwrap();
     assert_eq!(found, Some((ItemKind::Adaptive, Rect::sized(64, 32))));
 }
 
@@ -315,7 +315,7 @@ proptest! {
         let fb = screen(40, 30, colours, &mut rng);
         let loss = if lossless { PixelLoss::None } else { PixelLoss::Allowed };
         let (mut item, room) = (Vec::new(), PieceRoom { wanted: 1 << 20, most: 1 << 20, step: 4 });
-        RectangleEncoder::new(80, seed % 2 == 0).encode(&fb, (fb.bounds(), loss), room, &mut item).unwrap();
+        RectangleEncoder::new(80, seed % 2 == 0).encode(&fb, fb.bounds(), loss, room, &mut item).unwrap();
         for (at, byte) in changes {
             let at = at.index(item.len());
             item[at] = byte;

@@ -261,7 +261,7 @@ impl RecordingWriter {
                 continue;
             }
             bytes.clear();
-            let encoded = self.encoder.encode(&shadow, (rect, PixelLoss::None), ROOM, &mut bytes);
+            let encoded = self.encoder.encode(&shadow, rect, PixelLoss::None, ROOM, &mut bytes);
             debug_assert!(encoded.is_ok(), "the rectangle is inside the picture");
             let rect = match encoded {
                 Ok(Some((_, done))) if bytes.len() <= MOST_ITEM => {

@@ -533,7 +533,7 @@ impl ScreenSender {
         let mut bytes = Vec::with_capacity(self.config.budget);
         let (kind, piece) = loop {
             bytes.clear();
-            let found = self.encoder.encode(&self.shadow, (piece, loss), room, &mut bytes);
+            let found = self.encoder.encode(&self.shadow, piece, loss, room, &mut bytes);
             match found.expect("what is dirty lies inside the screen") {
                 Some((kind, done)) if bytes.len() <= room.most => break (kind, done),
                 _ => {}

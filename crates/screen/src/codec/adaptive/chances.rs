@@ -40,7 +40,7 @@ impl ModelChances {
     }
 
     /// That a memory of the n-th kind of surroundings is right.
-    pub(super) fn right(&mut self, n: usize, (sure, is_w, is_n): (u8, bool, bool)) -> &mut Chance {
+    pub(super) fn right(&mut self, n: usize, sure: u8, is_w: bool, is_n: bool) -> &mut Chance {
         &mut self.right[n][usize::from(sure & 3 | u8::from(is_w) << 2 | u8::from(is_n) << 3)]
     }
 
@@ -48,7 +48,8 @@ impl ModelChances {
     pub(super) fn length<C: DecisionCoder>(
         &mut self,
         coder: &mut C,
-        (most, twice): (usize, bool),
+        most: usize,
+        twice: bool,
         length: usize,
     ) -> Option<usize> {
         let whole = &mut self.whole[most.checked_ilog2()? as usize][usize::from(twice)];
@@ -77,7 +78,8 @@ impl ModelChances {
     pub(super) fn colour<C: DecisionCoder>(
         &mut self,
         coder: &mut C,
-        (paper, near): (u32, u32),
+        paper: u32,
+        near: u32,
         colour: u32,
     ) -> u32 {
         let [_, red, green, blue] = colour.to_be_bytes();

@@ -55,9 +55,17 @@ struct ColourIndex {
     slots: Box<[(u32, u8); SLOTS]>,
 }
 
+/// Where surroundings of a kind are remembered, and what tells them from others there.
+#[derive(Clone, Copy)]
+struct MemoryPlace {
+    kind: usize,
+    place: usize,
+    check: u8,
+}
+
 /// A pixel's neighbours.
 #[derive(Clone, Copy)]
-struct Around {
+struct Neighbours {
     /// The three to the left, the nearest least significant.
     west: u32,
     /// Left above, above and right above, the first least significant.
@@ -77,20 +85,20 @@ impl PixelModel {
     }
 
     /// The code of the upper rows of a rectangle of `width` columns, in place of what is in `code`, and how
-    /// many rows that are: as many as there is room for. Known are the index of each pixel in `colours`,
+    /// many rows these are: as many as there is room for. `indices` has the index of each pixel in `colours`,
     /// which stand in the order of their first use and are 256 at most.
     #[cfg(feature = "encode")]
     pub(super) fn encode(
         &mut self,
-        (width, room): (usize, CodeRoom),
+        width: usize,
+        room: CodeRoom,
         indices: &[u8],
         colours: &[u32],
         code: &mut Vec<u8>,
     ) -> usize {
         let mut writer = coder::DecisionWriter::new(core::mem::take(code), room);
-        let size = (width, indices.len() / width);
         // It ends early when there is no more room.
-        let _ = self.walk(&mut writer, size, Some(KnownPixels { indices, colours }));
+        let _ = self.walk(&mut writer, width, indices.len() / width, Some(KnownPixels { indices, colours }));
         let rows;
         (*code, rows) = writer.finish();
         rows
@@ -98,16 +106,22 @@ impl PixelModel {
 
     /// Appends the pixels of a rectangle of so many columns and rows. `None` unless `code` is what an encoder
     /// makes of some pixels.
-    pub(super) fn decode(&mut self, size: (usize, usize), code: &[u8], out: &mut Vec<u32>) -> Option<()> {
+    pub(super) fn decode(
+        &mut self,
+        width: usize,
+        height: usize,
+        code: &[u8],
+        out: &mut Vec<u32>,
+    ) -> Option<()> {
         let mut reader = DecisionReader::new(code);
-        self.walk(&mut reader, size, None)?;
+        self.walk(&mut reader, width, height, None)?;
         // DT-79.
         if !reader.is_exact() {
             return None;
         }
         let colours = &self.colours.colours;
-        for row in self.grid.chunks_exact(stride(size.0)).skip(ABOVE) {
-            out.extend(row[MARGIN..][..size.0].iter().map(|&index| colours[usize::from(index)]));
+        for row in self.grid.chunks_exact(stride(width)).skip(ABOVE) {
+            out.extend(row[MARGIN..][..width].iter().map(|&index| colours[usize::from(index)]));
         }
         Some(())
     }
@@ -116,11 +130,12 @@ impl PixelModel {
     fn walk<C: DecisionCoder>(
         &mut self,
         coder: &mut C,
-        (width, height): (usize, usize),
+        width: usize,
+        height: usize,
         known: Option<KnownPixels<'_>>,
     ) -> Option<()> {
         self.clear(width, height);
-        let mut last = self.chances.colour(coder, (0, 0), known.map_or(0, |known| known.colours[0]));
+        let mut last = self.chances.colour(coder, 0, 0, known.map_or(0, |known| known.colours[0]));
         let mut paper = self.colours.index(last)?;
         let mut grid = core::mem::take(&mut self.grid);
         let stride = stride(width);
@@ -130,7 +145,7 @@ impl PixelModel {
             let rows = [&before[before.len() - stride..], above];
             let indices = known.map(|known| &known.indices[y * width..][..width]);
             let mut x = 0;
-            let mut around = Around::of(rows, row, x);
+            let mut around = Neighbours::of(rows, row, x);
             while x < width {
                 let mut not = NONE;
                 if around.is_flat() {
@@ -138,23 +153,23 @@ impl PixelModel {
                     let most = 1 + run(&above[MARGIN + x + 2..=MARGIN + width], paper);
                     let length = indices.map_or(0, |indices| run(&indices[x..][..most], paper));
                     let twice = around.far_north == paper;
-                    let length = self.chances.length(coder, (most, twice), length)?;
+                    let length = self.chances.length(coder, most, twice, length)?;
                     row[MARGIN + x..][..length].fill(paper);
                     x += length;
-                    around = Around::of(rows, row, x);
+                    around = Neighbours::of(rows, row, x);
                     if length == most {
                         continue;
                     }
                     not = paper.into();
                 }
                 let index = indices.map_or(0, |indices| indices[x]);
-                let index = self.pixel(coder, around, (not, index), |model, coder| {
+                let index = self.pixel(coder, around, not, index, |model, coder| {
                     let colour = known.map_or(0, |known| known.colours[usize::from(index)]);
                     let near = around.near().into_iter().find(|&near| near != paper);
                     let colours = &model.colours.colours;
                     let near = near.map_or(last, |near| colours[usize::from(near)]);
                     let paper = colours[usize::from(paper)];
-                    last = model.chances.colour(coder, (paper, near), colour);
+                    last = model.chances.colour(coder, paper, near, colour);
                     model.colours.index(last)
                 })?;
                 row[MARGIN + x] = index;
@@ -173,52 +188,58 @@ impl PixelModel {
     fn pixel<C: DecisionCoder>(
         &mut self,
         coder: &mut C,
-        around: Around,
-        (not, known): (u16, u8),
+        around: Neighbours,
+        not: u16,
+        known: u8,
         spell: impl FnOnce(&mut Self, &mut C) -> Option<u8>,
     ) -> Option<u8> {
         // Those that were asked learn, and the others need not: they would hardly say more.
         let mut wrong = [not, NONE, NONE];
         let six = around.place(0);
-        if let Some(index) = self.ask(coder, (0, six), (around, known), &mut wrong) {
-            self.memories[0][six.0].learn(six.1, index);
+        if let Some(index) = self.ask(coder, six, around, known, &mut wrong) {
+            self.learn(six, index);
             return Some(index);
         }
         let two = around.place(1);
-        let mut found = self.ask(coder, (1, two), (around, known), &mut wrong);
+        let mut found = self.ask(coder, two, around, known, &mut wrong);
         if found.is_none() {
             let three = around.place(2);
-            found = self.ask(coder, (2, three), (around, known), &mut wrong);
+            found = self.ask(coder, three, around, known, &mut wrong);
             if found.is_none() {
                 found = Some(spell(self, coder)?);
             }
-            self.memories[2][three.0].learn(three.1, found?);
+            self.learn(three, found?);
         }
-        let index = found?;
-        self.memories[1][two.0].learn(two.1, index);
-        self.memories[0][six.0].learn(six.1, index);
-        Some(index)
+        self.learn(two, found?);
+        self.learn(six, found?);
+        found
     }
 
-    /// The index that the n-th memory has at this place, if there is one that is not wrong, and it is right.
+    /// The index that a memory has at this place, if there is one that is not wrong, and it is right.
     #[inline]
     fn ask<C: DecisionCoder>(
         &mut self,
         coder: &mut C,
-        (n, (place, check)): (usize, (usize, u8)),
-        (around, known): (Around, u8),
+        at: MemoryPlace,
+        around: Neighbours,
+        known: u8,
         wrong: &mut [u16; SURROUNDINGS],
     ) -> Option<u8> {
-        let memory = self.memories[n][place];
+        let memory = self.memories[at.kind][at.place];
         let guess = u16::from(memory.index);
-        if memory.sure == 0 || memory.check != check || wrong.contains(&guess) {
+        if memory.sure == 0 || memory.check != at.check || wrong.contains(&guess) {
             return None;
         }
-        if let Some(next) = wrong.get_mut(n + 1) {
+        if let Some(next) = wrong.get_mut(at.kind + 1) {
             *next = guess;
         }
-        let kind = (memory.sure.min(3), memory.index == around.west(), memory.index == around.north());
-        coder.decide(self.chances.right(n, kind), known == memory.index).then_some(memory.index)
+        let (is_west, is_north) = (memory.index == around.west(), memory.index == around.north());
+        let chance = self.chances.right(at.kind, memory.sure.min(3), is_west, is_north);
+        coder.decide(chance, known == memory.index).then_some(memory.index)
+    }
+
+    fn learn(&mut self, at: MemoryPlace, index: u8) {
+        self.memories[at.kind][at.place].learn(at.check, index);
     }
 
     fn clear(&mut self, width: usize, height: usize) {
@@ -262,8 +283,8 @@ impl ColourIndex {
     }
 }
 
-impl Around {
-    /// Around the pixel in column `x` of `row`, below two other rows.
+impl Neighbours {
+    /// Neighbours the pixel in column `x` of `row`, below two other rows.
     fn of([above_that, above]: [&[u8]; 2], row: &[u8], x: usize) -> Self {
         let (west, north) = (&row[x..][..MARGIN], &above[MARGIN - 1 + x..][..3]);
         Self {
@@ -273,7 +294,7 @@ impl Around {
         }
     }
 
-    /// Around the one behind it, in column `x`.
+    /// Neighbours the one behind it, in column `x`.
     fn next(self, index: u8, [above_that, above]: [&[u8]; 2], x: usize) -> Self {
         Self {
             west: self.west << 8 & 0xff_ffff | u32::from(index),
@@ -301,9 +322,9 @@ impl Around {
         self.north == (self.west & 0xff) * 0x01_0101
     }
 
-    /// Where the n-th kind of surroundings is remembered, and what tells it from others there.
-    fn place(self, n: usize) -> (usize, u8) {
-        let key = match n {
+    /// Where these are remembered, as surroundings of this kind.
+    fn place(self, kind: usize) -> MemoryPlace {
+        let key = match kind {
             0 => {
                 let [west, north] = [self.west & 0xffff, self.north].map(u64::from);
                 north | west << 24 | u64::from(self.far_north) << 40
@@ -312,7 +333,7 @@ impl Around {
             _ => u64::from(self.west),
         };
         let mixed = (key + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        ((mixed >> 52) as usize, (mixed >> 40 & 0xff) as u8)
+        MemoryPlace { kind, place: (mixed >> 52) as usize, check: (mixed >> 40 & 0xff) as u8 }
     }
 }
 

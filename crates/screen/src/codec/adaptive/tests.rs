@@ -16,13 +16,13 @@ fn encode(width: usize, pixels: &[u32], room: Option<CodeRoom>) -> (Vec<u8>, usi
     let rows = pixels.len() / width;
     let endless = CodeRoom { wanted: 1 << 20, most: 1 << 20, first: rows, step: 1, rows };
     let mut code = vec![9; 5];
-    let done = PixelModel::new().encode((width, room.unwrap_or(endless)), &indices, &colours, &mut code);
+    let done = PixelModel::new().encode(width, room.unwrap_or(endless), &indices, &colours, &mut code);
     (code, done)
 }
 
 fn decode(width: usize, height: usize, code: &[u8]) -> Option<Vec<u32>> {
     let mut pixels = vec![7];
-    PixelModel::new().decode((width, height), code, &mut pixels)?;
+    PixelModel::new().decode(width, height, code, &mut pixels)?;
     assert_eq!(pixels.len(), 1 + width * height);
     Some(pixels.split_off(1))
 }
@@ -96,7 +96,9 @@ fn a_colour_more_than_there_are_numbers_is_refused() {
 
 proptest! {
     #[test]
-    fn pixels_come_back(seed: u64, width in 1usize..80, height in 1usize..60, shades in 1u32..80, noise in 0u64..4) {
+    fn pixels_come_back(
+        seed: u64, width in 1usize..80, height in 1usize..60, shades in 1u32..80, noise in 0u64..4,
+    ) {
         let mut rng = quickset_base::Rng::new(seed);
         let mut pixels = text(width, height, shades, seed);
         for pixel in &mut pixels {

@@ -129,8 +129,10 @@ impl RectangleDecoder {
                 self.painter.paint(scan, rect, quality, out).ok_or("not the scan of a JPEG")?;
             }
             CodedPixels::Adaptive(code) => {
-                let size = (rect.width().into(), rect.height().into());
-                self.model.decode(size, code, out).ok_or("an adaptive code is not of as many pixels")?;
+                let (width, height) = (rect.width().into(), rect.height().into());
+                self.model
+                    .decode(width, height, code, out)
+                    .ok_or("an adaptive code is not of as many pixels")?;
             }
         }
         Ok(&self.pixels)

@@ -72,13 +72,13 @@ impl RectangleEncoder {
     }
 
     /// Appends the item that paints `rect`, or as much of its upper part as there is room for, and says
-    /// which.
-    /// `None` when it does not fit, and nothing is known that would. `rect` has at most [`MAX_PIXELS`] and at
-    /// least one, or is of one colour.
+    /// which. `None` when it does not fit, and nothing is known that would. `rect` has at most
+    /// [`MAX_PIXELS`] and at least one, or is of one colour.
     pub(crate) fn encode(
         &mut self,
         screen: &Framebuffer,
-        (rect, loss): (Rect, PixelLoss),
+        rect: Rect,
+        loss: PixelLoss,
         room: PieceRoom,
         out: &mut Vec<u8>,
     ) -> Result<Option<(ItemKind, Rect)>, Outside> {
@@ -95,12 +95,12 @@ impl RectangleEncoder {
             palette.colours().len() == 1 || palette.packed_len() < 3 * rect.area()
         };
         let Some(few) = few.filter(|_| is_worth(&self.palette)) else {
-            return self.many_colours(screen, (rect, loss), room, out);
+            return self.many_colours(screen, rect, loss, room, out);
         };
         let Some((kind, done)) = self.few_colours(few, room, out) else {
             // What takes a third of a byte for each pixel, and more, may be a part of a film.
             let is_dense = few.area() <= DENSE * room.most && loss == PixelLoss::Allowed;
-            return if is_dense { self.many_colours(screen, (few, loss), room, out) } else { Ok(None) };
+            return if is_dense { self.many_colours(screen, few, loss, room, out) } else { Ok(None) };
         };
         let bytes = out.len() - start;
         let is_dense = bytes * DENSE > done.area() && self.palette.colours().len() > MANY;
@@ -120,7 +120,8 @@ impl RectangleEncoder {
     fn many_colours(
         &mut self,
         screen: &Framebuffer,
-        (rect, loss): (Rect, PixelLoss),
+        rect: Rect,
+        loss: PixelLoss,
         room: PieceRoom,
         out: &mut Vec<u8>,
     ) -> Result<Option<(ItemKind, Rect)>, Outside> {
@@ -169,7 +170,7 @@ impl RectangleEncoder {
             let width = usize::from(rect.width());
             let indices = &palette.indices()[..rect.area()];
             let rows =
-                self.model.encode((width, room.of_code(rect)), indices, palette.colours(), &mut self.content);
+                self.model.encode(width, room.of_code(rect), indices, palette.colours(), &mut self.content);
             let done = rect.clip(rect.left(), rect.top(), rect.width(), rows.saturated());
             if done.is_empty() {
                 return None;
