@@ -70,7 +70,7 @@ impl NumberedFrames {
 async fn wanted_again(wanted: &mut watch::Receiver<bool>) {
     if wanted.changed().await.is_err() {
         // Its session ends.
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 }
 
