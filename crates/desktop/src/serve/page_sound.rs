@@ -213,8 +213,8 @@ mod tests {
 
     #[test]
     fn no_frame_is_sent_or_sent_again_when_it_would_come_too_late() {
-        // DT-70, WB-24: on a short path, where so little is lost that nothing is repaired, resends are in time.
-        // On a long one none is.
+        // DT-70, WB-24: on a short path, where so little is lost that nothing is repaired, resends are in
+        // time. On a long one none is.
         for (one_way, loss, resends) in [(5, 1, true), (100, 1, false), (100, 20, false)] {
             let mut path = SoundPath::new(Duration::from_millis(one_way), loss);
             path.play(12_000);

@@ -1,5 +1,5 @@
-//! What a desktop plays, heard in Chromium, whose device is none that anybody hears; and whether it comes with
-//! what is seen.
+//! What a desktop plays, heard in Chromium, whose device is none that anybody hears; and whether it comes
+//! with what is seen.
 
 use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
@@ -86,8 +86,8 @@ async fn sound_and_picture_come_together() {
     scene.seat.press_button("sound");
     scene.until("window.heard !== undefined").await;
     scene.until(IS_LOUD).await;
-    // Frames that come late, as all do on a machine that is busy otherwise, make the delay longer for a while;
-    // the page says by how much, and may be behind by that, too.
+    // Frames that come late, as all do on a machine that is busy otherwise, make the delay longer for a
+    // while; the page says by how much, and may be behind by that, too.
     let end = Instant::now() + LIMIT;
     loop {
         let met = scene.seat.evaluate(&meter(FLASH.0 + 10, FLASH.1 + 10));
@@ -159,7 +159,8 @@ impl<B> PageScene<ChromiumSeat, B> {
     }
 }
 
-/// Of stretches of 10 ms, the share of those that are a tone of 1 kHz and little else, by correlation with it.
+/// Of stretches of 10 ms, the share of those that are a tone of 1 kHz and little else, by correlation with
+/// it.
 fn pure_share(heard: &[f64]) -> f64 {
     let is_pure = |stretch: &[f64]| {
         let angle = |n: usize| n.approx() * std::f64::consts::TAU / 48.0;
