@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use quickset_base::number::Unsigned as _;
+use quickset_base::number::{Float as _, Unsigned as _};
 use quickset_lab::relay::Relay;
 use serde_json::Value;
 use x11rb::connection::Connection as _;
@@ -186,7 +186,10 @@ fn tone(folder: &Path) -> PathBuf {
 /// 10 ms of a tone of 1 kHz, or of silence that is not quite one, which would be no sound at all (DT-74).
 fn loud(is_loud: bool) -> Vec<u8> {
     let height = if is_loud { 8000.0 } else { 8.0 };
-    let value = |n: u32| ((f64::from(n) * std::f64::consts::TAU / 48.0).sin() * height) as i16;
+    let value = |n: u32| {
+        let value = (f64::from(n) * std::f64::consts::TAU / 48.0).sin() * height;
+        i16::try_from(value.round().integer()).unwrap()
+    };
     (0..480).flat_map(|n| [value(n); 2]).flat_map(i16::to_le_bytes).collect()
 }
 
@@ -202,7 +205,7 @@ impl Flasher {
         let screen = &x.setup().roots[number];
         let [window, gc] = std::array::from_fn(|_| x.generate_id().unwrap());
         let look = CreateWindowAux::new().override_redirect(1);
-        let (left, top, side) = (FLASH.0 as i16, FLASH.1 as i16, 60);
+        let (left, top, side) = (FLASH.0, FLASH.1, 60);
         let class = WindowClass::INPUT_OUTPUT;
         x.create_window(screen.root_depth, window, screen.root, left, top, side, side, 0, class, 0, &look)
             .unwrap();
@@ -248,7 +251,7 @@ const LIP_SYNC: f64 = 60.0;
 /// The least that the page says: DT-73, and what the device has.
 const LEAST_BEHIND: f64 = 38.0;
 /// Where there is nothing else.
-const FLASH: (u16, u16) = (620, 400);
+const FLASH: (i16, i16) = (620, 400);
 
 /// From now on the page's sound can be looked at on its way to the device.
 const TAP: &str = "(() => {
@@ -268,7 +271,7 @@ const IS_LOUD: &str = "(() => { const data = new Float32Array(32768);
 
 /// For ten seconds, when the pixel at that place turned white, and when a tone began to leave the device, in
 /// milliseconds of the page's clock.
-fn meter(x: u16, y: u16) -> String {
+fn meter(x: i16, y: i16) -> String {
     format!(
         "new Promise((resolve) => {{
             const {{ context }} = heard, canvas = document.getElementById('screen');
