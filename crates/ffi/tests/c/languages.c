@@ -59,6 +59,13 @@ static void write_head(unsigned char *to, int kind, int update, int part)
     to[3] = (unsigned char)part;
 }
 
+/* As long as calls wait, so that a program which is watched and slow is not given up. */
+static void set_patience(qs_config config)
+{
+    must(qs_config_set_number(config, QS_OPTION_HANDSHAKE_TIMEOUT_MS, LONG_MS), "setting a time");
+    must(qs_config_set_number(config, QS_OPTION_IDLE_TIMEOUT_MS, LONG_MS), "setting a time");
+}
+
 static size_t read_all(qs_stream stream, unsigned char *to, size_t room)
 {
     size_t all = 0, n;
@@ -145,6 +152,7 @@ static int serve(const char *address)
     must(qs_config_new(&config), "making a configuration");
     must(qs_config_add_protocol(config, PROTOCOL), "naming the protocol");
     must(qs_config_set_self_signed(config, "localhost"), "making a certificate");
+    set_patience(config);
     must(qs_endpoint_server(config, address, &endpoint), "making an endpoint");
     must(qs_endpoint_address(endpoint, text, sizeof text, &length), "asking for the address");
     printf("address %s\n", text);
@@ -273,6 +281,7 @@ static int ask(const char *address, const char *pin)
     must(qs_config_new(&config), "making a configuration");
     must(qs_config_add_protocol(config, PROTOCOL), "naming the protocol");
     must(qs_config_trust_fingerprint(config, pin), "trusting the server");
+    set_patience(config);
     must(qs_endpoint_client("127.0.0.1:0", &endpoint), "making an endpoint");
     must(qs_endpoint_connect(endpoint, config, address, "localhost", &connection), "beginning a connection");
     must(qs_connection_ready(connection, LONG_MS), "connecting");

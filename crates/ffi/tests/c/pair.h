@@ -50,6 +50,8 @@ static inline qs_config both_sides(void)
     IS(qs_config_set_self_signed(config, "localhost"), QS_OK);
     IS(qs_config_set_number(config, QS_OPTION_MAX_MESSAGE, 100000), QS_OK);
     IS(qs_config_set_number(config, QS_OPTION_SEND_BUFFER, 100000), QS_OK);
+    IS(qs_config_set_number(config, QS_OPTION_HANDSHAKE_TIMEOUT_MS, LONG_MS), QS_OK);
+    IS(qs_config_set_number(config, QS_OPTION_IDLE_TIMEOUT_MS, 2 * LONG_MS), QS_OK);
     IS(qs_config_fingerprint(config, fingerprint, sizeof fingerprint, &length), QS_OK);
     IS(qs_config_trust_fingerprint(config, fingerprint), QS_OK);
     return config;
