@@ -149,7 +149,8 @@ impl RecordingWriter {
         self.picture = PictureCost { at: self.time, bytes: self.out.len() - before, since: 0 };
     }
 
-    /// A screen message that was drawn, in the order in which they were; not one that was passed over (DT-19).
+    /// A screen message that was drawn, in the order in which they were; not one that was passed over
+    /// (DT-19).
     ///
     /// # Errors
     /// When it has no header: then nothing is written.
