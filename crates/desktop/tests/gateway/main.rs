@@ -16,6 +16,7 @@ mod invited;
 mod page;
 mod person;
 mod picture;
+mod recorded;
 mod scene;
 mod sizes;
 #[cfg(all(unix, feature = "sound"))]

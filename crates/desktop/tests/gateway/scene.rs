@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use quickset_desktop::LinkConfig;
 use quickset_desktop::message::{Permissions, ScreenOrder};
+use quickset_desktop::record::ScreenRecorder;
 use quickset_desktop::serve::{DesktopConfig, PageConfig, ServeConfig, ServeError, ServeGateway, ServeStats};
 use quickset_desktop::sound::SoundCommand;
 use quickset_desktop::trust::{
@@ -62,6 +63,7 @@ pub(crate) struct Setting {
     pub(crate) max_viewers: usize,
     pub(crate) pages: Option<PageConfig>,
     pub(crate) sound: Option<SoundCommand>,
+    pub(crate) recorder: Option<ScreenRecorder>,
 }
 
 impl Default for Setting {
@@ -77,6 +79,7 @@ impl Default for Setting {
             max_viewers: 16,
             pages: None,
             sound: None,
+            recorder: None,
         }
     }
 }
@@ -131,6 +134,10 @@ impl Far {
             link: LinkConfig::default(),
         })
         .unwrap();
+        let serve = match setting.recorder {
+            Some(recorder) => serve.with_recorder(recorder),
+            None => serve,
+        };
         let (address, stats) = (serve.local_addr(), serve.stats());
         Self { address, token, authorized, stats, task: tokio::spawn(serve.run()) }
     }
