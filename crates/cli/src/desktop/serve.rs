@@ -14,7 +14,7 @@ use quickset_desktop::trust::{
 
 use super::devices::Notice;
 use super::pages::{self, PageArgs};
-use super::{LinkArgs, every_second, vnc_password};
+use super::{LinkArgs, RecordArgs, every_second, finish, unrecorded, vnc_password};
 use crate::interrupts::Interrupts;
 use crate::memory::{self, MemoryArgs};
 use crate::metrics::{MetricKind, MetricsArgs, MetricsPage};
@@ -74,6 +74,8 @@ pub(super) struct ServeArgs {
     /// Viewers at a time: so many with an authorised key, and beside them so many by password or token
     #[arg(long, value_name = "NUMBER", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     max_viewers: u32,
+    #[command(flatten)]
+    record: RecordArgs,
     /// Print a line of statistics for each client to stderr every second
     #[arg(long)]
     stats: bool,
@@ -136,6 +138,17 @@ impl ServeArgs {
         };
         self.vnc.iter().map(desktop).collect()
     }
+
+    /// Some things are there for one desktop alone.
+    fn check_one(&self, desktops: usize) -> anyhow::Result<()> {
+        let one = desktops == 1;
+        ensure!(!self.sound || one, "--sound is for one desktop: it is the sound of the whole machine");
+        ensure!(
+            self.record.file().is_none() || one,
+            "--record is for one desktop: start a server for each that is to be recorded"
+        );
+        Ok(())
+    }
 }
 
 /// Where other commands of this user read about the server.
@@ -164,10 +177,7 @@ pub(super) async fn serve(args: &ServeArgs) -> anyhow::Result<()> {
     let gate = gate.with_invitations(folder.invitations()?);
     let metrics = args.metrics.bind().await?;
     let budget = args.memory.budget();
-    ensure!(
-        !args.sound || desktops.len() == 1,
-        "--sound is for one desktop: it is the sound of the whole machine"
-    );
+    args.check_one(desktops.len())?;
     let sound = super::sound(args.sound, args.sound_source.as_ref(), SoundCommand::recorder)?;
     let mut serve = ServeGateway::start(ServeConfig {
         desktops,
@@ -187,6 +197,10 @@ pub(super) async fn serve(args: &ServeArgs) -> anyhow::Result<()> {
         pages: pages.as_ref().map(|pages| pages.config.clone()),
         sound,
     })?;
+    let recorder = args.record.recorder()?;
+    if let Some(recorder) = &recorder {
+        serve = serve.with_recorder(recorder.clone());
+    }
     let mut interrupts = Interrupts::new()?;
     say!("listening on {} {}", serve.local_addr(), serve.fingerprint())?;
     if let Some(token) = token {
@@ -221,11 +235,13 @@ pub(super) async fn serve(args: &ServeArgs) -> anyhow::Result<()> {
             None => std::future::pending().await,
         }
     };
-    tokio::select! {
+    let ended = tokio::select! {
         ended = serve.run_until(interrupts.next()) => Ok(ended?),
         () = lines => Ok(()),
+        () = unrecorded(recorder.as_ref()) => Ok(()),
         never = browsers => match never? {},
-    }
+    };
+    finish(recorder, ended)
 }
 
 /// Adds who looks, and by what: connections of TCP are not among those of the endpoint.

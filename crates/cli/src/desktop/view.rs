@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use anyhow::Context as _;
 use quickset::Fingerprint;
+use quickset_desktop::record::ScreenRecorder;
 use quickset_desktop::sound::SoundCommand;
 use quickset_desktop::trust::{DesktopLabel, GatewayFolder, OneTimeToken, load_identity, read_secret};
 use quickset_desktop::view::{
@@ -13,7 +14,7 @@ use quickset_desktop::view::{
     ViewNews, ViewStats,
 };
 
-use super::{LinkArgs, every_second, vnc_password};
+use super::{LinkArgs, RecordArgs, every_second, finish, unrecorded, vnc_password};
 use crate::interrupts::Interrupts;
 use crate::say::{self, note, plain, say};
 use crate::values;
@@ -67,6 +68,12 @@ pub(super) struct ViewArgs {
     /// input: 16 bits, little-endian, 48000 Hz, two channels [default: pacat]
     #[arg(long, value_name = "COMMAND", requires = "sound")]
     sound_sink: Option<SoundCommand>,
+    /// Show in a corner of the picture how the connection is: round trip, rate, losses, repair. Control, Alt,
+    /// Shift and O together hide it and show it again
+    #[arg(long)]
+    overlay: bool,
+    #[command(flatten)]
+    record: RecordArgs,
     /// Print a line of statistics to stderr every second
     #[arg(long)]
     stats: bool,
@@ -75,6 +82,13 @@ pub(super) struct ViewArgs {
 }
 
 pub(super) async fn view(args: &ViewArgs) -> anyhow::Result<()> {
+    let mut recorder = None;
+    let ended = see(args, &mut recorder).await;
+    finish(recorder, ended)
+}
+
+/// Sees the desktop until there is no sense in it, or somebody wants to stop.
+async fn see(args: &ViewArgs, recorder: &mut Option<ScreenRecorder>) -> anyhow::Result<()> {
     let folder = GatewayFolder::standard()?;
     let identity = match &args.key {
         Some(path) => load_identity(path)?,
@@ -107,12 +121,24 @@ pub(super) async fn view(args: &ViewArgs) -> anyhow::Result<()> {
         sound: super::sound(args.sound, args.sound_sink.as_ref(), SoundCommand::player)?,
         link: args.link.config()?,
     };
-    let mut view = ViewGateway::start(config.clone()).await?;
+    let view = ViewGateway::start(config.clone()).await?;
+    // Not before: where nothing is to be seen no file is to be left.
+    *recorder = args.record.recorder()?;
+    let recorder = recorder.as_ref();
+    let equipped = |view: ViewGateway| {
+        let view = if args.overlay { view.with_overlay() } else { view };
+        match recorder {
+            Some(recorder) => view.with_recorder(recorder.clone()),
+            None => view,
+        }
+    };
+    let mut view = equipped(view);
     let mut interrupts = Interrupts::new()?;
     say!("listening on {}", view.local_addr())?;
     loop {
         let address = view.local_addr();
-        let denied = match Box::pin(watch(view, args, config.identity.fingerprint(), &mut interrupts)).await {
+        let key = config.identity.fingerprint();
+        let denied = match Box::pin(watch(view, args, key, recorder, &mut interrupts)).await {
             Err(error) => error,
             done => return done,
         };
@@ -125,7 +151,7 @@ pub(super) async fn view(args: &ViewArgs) -> anyhow::Result<()> {
         let Some(token) = ask_for_token(&mut interrupts).await else { return Err(denied) };
         (config.credential, config.listen) = (Credential::Token(token), address);
         view = tokio::select! {
-            started = ViewGateway::start(config.clone()) => started?,
+            started = ViewGateway::start(config.clone()) => equipped(started?),
             () = interrupts.next() => return Err(denied),
         };
     }
@@ -179,6 +205,7 @@ async fn watch(
     mut view: ViewGateway,
     args: &ViewArgs,
     key: Fingerprint,
+    recorder: Option<&ScreenRecorder>,
     interrupts: &mut Interrupts,
 ) -> anyhow::Result<()> {
     let stats = view.stats();
@@ -201,6 +228,7 @@ async fn watch(
         }
         () = lines => Ok(()),
         () = told => Ok(()),
+        () = unrecorded(recorder) => Ok(()),
     }
 }
 
