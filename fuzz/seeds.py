@@ -5,6 +5,7 @@ Those of quic_peer are what ours say in the simulator: see examples/seeds.rs.
 
     python3 fuzz/seeds.py
 """
+import zlib
 from collections import defaultdict
 from pathlib import Path
 
@@ -331,6 +332,37 @@ def screens():
         seed("desktop_sender", f"heard_{name}", bytes([17, 30]) + said[1:])
 
 
+def recordings():
+    """Whether sums are mended, where to begin, then the file of spec/recording.md."""
+    def record(kind, time, *body):
+        head = len(body).to_bytes(4, "big") + bytes([kind]) + time.to_bytes(8, "big")
+        return head + bytes(body) + zlib.crc32(head + bytes(body)).to_bytes(4, "big")
+
+    def picture(time, side, colour):
+        size, solid = (1, 1, 0, side, 9), (1, 2, 1, 0, 0, side, 9, 0, 0, colour)
+        return record(1, time) + record(3, time, len(size), *size, len(solid), *solid)
+
+    def pixel(kind, time, colour):
+        return record(kind, time, 10, 1, 3, 1, 1, 1, 2, 2, colour, 0, 0)
+
+    head, start = b"\x89QSR\r\n\x1a\n\x01", record(0, 0, 42)
+    name = record(4, 900, 0x0A, 4, *b"desk")
+    pointer, end = record(5, 1500, 3, 4), record(6, 9000)
+    copy = record(3, 3000, 10, 1, 4, 7, 3, 3, 2, 2, 1, 1, 0)
+    resized = record(3, 4000, 5, 2, 5, 0, 20, 20)
+    files = {
+        "whole": [start, picture(800, 12, 7), name, pointer, pixel(3, 2000, 9), copy, end],
+        "pictures": [start, *(piece for n in range(4) for piece in (picture(n * 1000, 9 + n, n), pixel(3, n * 1000 + 500, 9)))],
+        "parts": [picture(0, 9, 1), pixel(2, 2000, 8), pixel(2, 2000, 7), pixel(3, 2000, 9), end],
+        "sizes": [picture(0, 9, 1), resized, record(1, 5000), record(3, 5000, 5, 1, 1, 0, 5, 5), end],
+        "cut": [start, picture(0, 9, 1), pixel(2, 1000, 9)],
+        "unknown": [start, record(99, 0, *b"what"), picture(0, 9, 1), record(98, 1), end],
+    }
+    for name, pieces in files.items():
+        seed("desktop_recording", name, b"\1\x80\0" + head + b"".join(pieces))
+        seed("desktop_recording", f"{name}_mended", b"\0\x20\0" + head + b"".join(pieces))
+
+
 def handshakes():
     """What both want, then for each piece: whose, what becomes of it, where."""
     for flags in range(16):
@@ -385,5 +417,5 @@ def manifests():
         seed("play_manifest", name, [choice, *text.encode()])
 
 
-for make in (manifests, pieces, sites, pools, kernels, sessions, handles, screens, handshakes, frames, qpack, priorities, capsules, connections, pairs, endpoints, hellos):
+for make in (manifests, pieces, sites, pools, kernels, sessions, handles, screens, recordings, handshakes, frames, qpack, priorities, capsules, connections, pairs, endpoints, hellos):
     make()

@@ -41,7 +41,7 @@ impl Drop for Folder {
 
 #[test]
 fn slips_in_arguments_are_usage_errors_that_say_what_to_write() {
-    let slips: [(&[&str], &str); 19] = [
+    let slips: [(&[&str], &str); 23] = [
         (&["demo", "--rate", "100"], "mbit"),
         (&["demo", "--rtt", "100"], "like 50ms"),
         (&["demo", "--loss", "2"], "0.5%"),
@@ -57,6 +57,10 @@ fn slips_in_arguments_are_usage_errors_that_say_what_to_write() {
         (&["desktop", "view", "localhost:"], "1 to 65535"),
         (&["desktop", "view", "[::1"], "[2001:db8::7]:4433"),
         (&["desktop", "serve", "--vnc", "127.0.0.1:99999"], "1 to 65535"),
+        (&["desktop", "view", "localhost", "--force"], "--record"),
+        (&["desktop", "play", "a.qsr", "--from", "1:60"], "like 90 or 1:30"),
+        (&["desktop", "play", "a.qsr", "--speed", "0"], "from 0.0625 to 64"),
+        (&["desktop", "play"], "FILE"),
         (&["perf", "client", "localhost", "--insecure"], "HOST:PORT"),
         (&["perf", "client", "localhost:1"], "--pin"),
         (&["perf", "client", "localhost:1", "--pin", "sha256:12"], "sha256"),

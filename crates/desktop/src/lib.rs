@@ -5,7 +5,7 @@
 //! more than they depend on; [`view::ViewGateway`] is a VNC server to the viewers at the other end. Between
 //! them is QUIC with fenced streams: `spec/desktop.md`. [`sender::ScreenSender`] and
 //! [`receiver::ScreenReceiver`], of the crate `quickset-screen`, are the two halves without sockets,
-//! [`trust`] is who may look.
+//! [`trust`] is who may look, [`record`] what was seen.
 //!
 //! ```no_run
 //! use quickset_desktop::message::{ScreenOrder, Permissions};
@@ -54,6 +54,7 @@ mod link;
 mod local;
 mod pace;
 mod place;
+pub mod record;
 pub mod serve;
 pub mod sound;
 mod tcp;
@@ -64,4 +65,4 @@ mod wishes;
 pub use error::LinkError;
 pub use link::LinkConfig;
 pub use quickset_rfb::{PlainLogin, VncPassword};
-pub use quickset_screen::{ItemKind, message, receiver, sender};
+pub use quickset_screen::{ItemKind, message, receiver, recording, sender};

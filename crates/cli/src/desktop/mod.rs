@@ -2,6 +2,7 @@
 
 mod devices;
 mod pages;
+mod play;
 mod serve;
 mod socket;
 mod view;
@@ -10,18 +11,21 @@ mod vnc;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::ensure;
+use anyhow::{bail, ensure};
 use clap::Subcommand;
 use quickset::{Algorithm, Protection};
+use quickset_desktop::record::{RecordError, ScreenRecorder};
 use quickset_desktop::sound::{HAS_SOUND, SoundCommand};
 use quickset_desktop::trust::read_secret;
 use quickset_desktop::{LinkConfig, VncPassword};
 
 use self::devices::{DevicesArgs, InviteArgs};
 use self::pages::PageCommand;
+use self::play::ReplayArgs;
 use self::serve::ServeArgs;
 use self::view::ViewArgs;
 use crate::qlog::QlogArgs;
+use crate::say::note;
 use crate::values;
 
 /// Carry a VNC desktop across a lossy path: any VNC server, any viewer.
@@ -36,6 +40,7 @@ pub(crate) struct DesktopArgs {
 enum DesktopSide {
     Serve(Box<ServeArgs>),
     View(Box<ViewArgs>),
+    Play(ReplayArgs),
     Page(PageCommand),
     Invite(InviteArgs),
     Devices(DevicesArgs),
@@ -78,10 +83,60 @@ impl LinkArgs {
     }
 }
 
+#[derive(Debug, clap::Args)]
+struct RecordArgs {
+    /// Record what the desktop shows to a new file that only you can read, for `desktop play`: the picture,
+    /// the name and the pointer, and neither keys nor texts that are copied
+    #[arg(long, value_name = "FILE")]
+    record: Option<PathBuf>,
+    /// Replace the file of --record if it is there
+    #[arg(long, requires = "record")]
+    force: bool,
+}
+
+impl RecordArgs {
+    fn file(&self) -> Option<&PathBuf> {
+        self.record.as_ref()
+    }
+
+    /// What writes the recording, if one is wanted.
+    fn recorder(&self) -> anyhow::Result<Option<ScreenRecorder>> {
+        let Some(path) = &self.record else { return Ok(None) };
+        match ScreenRecorder::create(path, self.force) {
+            Ok(recorder) => Ok(Some(recorder)),
+            Err(error @ RecordError::Exists(_)) => {
+                bail!("{error}; choose another file, or replace it with --force")
+            }
+            Err(error) => bail!("{error}; choose another file with --record"),
+        }
+    }
+}
+
+/// Ends a recording, however what was recorded has ended.
+fn finish(recorder: Option<ScreenRecorder>, ended: anyhow::Result<()>) -> anyhow::Result<()> {
+    match (recorder.map_or(Ok(()), |recorder| recorder.finish()), ended) {
+        (Ok(()), ended) => ended,
+        (Err(error), Ok(())) => Err(error.into()),
+        (Err(error), ended) => {
+            note!("{error}");
+            ended
+        }
+    }
+}
+
+/// Says it when no more can be recorded; what there is to do goes on.
+async fn unrecorded(recorder: Option<&ScreenRecorder>) {
+    if let Some(recorder) = recorder {
+        note!("{}", recorder.failed().await);
+    }
+    std::future::pending::<()>().await;
+}
+
 pub(crate) fn run(args: &DesktopArgs) -> anyhow::Result<()> {
     match &args.side {
         DesktopSide::Serve(args) => crate::block_on(serve::serve(args)),
         DesktopSide::View(args) => crate::block_on(view::view(args)),
+        DesktopSide::Play(args) => crate::block_on(play::play(args)),
         DesktopSide::Page(command) => crate::block_on(command.run()),
         DesktopSide::Invite(args) => args.run(),
         DesktopSide::Devices(args) => args.run(),

@@ -14,7 +14,7 @@ use quickset_desktop::{ItemKind, LinkConfig};
 use super::devices::Notice;
 use super::pages::{self, PageArgs};
 use super::vnc::VncArgs;
-use super::{LinkArgs, every_second};
+use super::{LinkArgs, RecordArgs, every_second, finish, unrecorded};
 use crate::interrupts::Interrupts;
 use crate::memory::{self, MemoryArgs};
 use crate::metrics::{MetricKind, MetricsArgs, MetricsPage};
@@ -76,6 +76,8 @@ pub(super) struct ServeArgs {
     /// much as the path takes]
     #[arg(long, value_name = "RATE", value_parser = values::most_rate)]
     max_rate: Option<u64>,
+    #[command(flatten)]
+    record: RecordArgs,
     /// Print a line of statistics for each client to stderr every second
     #[arg(long)]
     stats: bool,
@@ -87,6 +89,19 @@ pub(super) struct ServeArgs {
     metrics: MetricsArgs,
     #[command(flatten)]
     link: LinkArgs,
+}
+
+impl ServeArgs {
+    /// Some things are there for one desktop alone.
+    fn check_one(&self, desktops: usize) -> anyhow::Result<()> {
+        let one = desktops == 1;
+        ensure!(!self.sound || one, "--sound is for one desktop: it is the sound of the whole machine");
+        ensure!(
+            self.record.file().is_none() || one,
+            "--record is for one desktop: start a server for each that is to be recorded"
+        );
+        Ok(())
+    }
 }
 
 /// Where other commands of this user read about the server.
@@ -115,10 +130,7 @@ pub(super) async fn serve(args: &ServeArgs) -> anyhow::Result<()> {
     let gate = gate.with_invitations(folder.invitations()?);
     let metrics = args.metrics.bind().await?;
     let budget = args.memory.budget();
-    ensure!(
-        !args.sound || desktops.len() == 1,
-        "--sound is for one desktop: it is the sound of the whole machine"
-    );
+    args.check_one(desktops.len())?;
     let sound = super::sound(args.sound, args.sound_source.as_ref(), SoundCommand::recorder)?;
     let mut serve = ServeGateway::start(ServeConfig {
         desktops,
@@ -139,6 +151,10 @@ pub(super) async fn serve(args: &ServeArgs) -> anyhow::Result<()> {
         pages: pages.as_ref().map(|pages| pages.config.clone()),
         sound,
     })?;
+    let recorder = args.record.recorder()?;
+    if let Some(recorder) = &recorder {
+        serve = serve.with_recorder(recorder.clone());
+    }
     let mut interrupts = Interrupts::new()?;
     say!("listening on {} {}", serve.local_addr(), serve.fingerprint())?;
     if let Some(token) = token {
@@ -173,11 +189,13 @@ pub(super) async fn serve(args: &ServeArgs) -> anyhow::Result<()> {
             None => std::future::pending().await,
         }
     };
-    tokio::select! {
+    let ended = tokio::select! {
         ended = serve.run_until(interrupts.next()) => Ok(ended?),
         () = lines => Ok(()),
+        () = unrecorded(recorder.as_ref()) => Ok(()),
         never = browsers => match never? {},
-    }
+    };
+    finish(recorder, ended)
 }
 
 /// Adds who looks, and by what: connections of TCP are not among those of the endpoint.

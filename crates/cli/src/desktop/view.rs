@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use anyhow::Context as _;
 use quickset::Fingerprint;
 use quickset_desktop::LinkConfig;
+use quickset_desktop::record::ScreenRecorder;
 use quickset_desktop::sound::SoundCommand;
 use quickset_desktop::trust::{DesktopLabel, GatewayFolder, OneTimeToken, load_identity, read_secret};
 use quickset_desktop::view::{
@@ -14,7 +15,7 @@ use quickset_desktop::view::{
     ViewNews, ViewStats,
 };
 
-use super::{LinkArgs, every_second, vnc_password};
+use super::{LinkArgs, RecordArgs, every_second, finish, unrecorded, vnc_password};
 use crate::interrupts::Interrupts;
 use crate::say::{self, note, plain, say};
 use crate::values;
@@ -72,6 +73,12 @@ pub(super) struct ViewArgs {
     /// each as well as its own rate allows [default: as much as the server sends]
     #[arg(long, value_name = "RATE", value_parser = values::most_rate)]
     max_rate: Option<u64>,
+    /// Show in a corner of the picture how the connection is: round trip, rate, losses, repair. Control, Alt,
+    /// Shift and O together hide it and show it again
+    #[arg(long)]
+    overlay: bool,
+    #[command(flatten)]
+    record: RecordArgs,
     /// Print a line of statistics to stderr every second
     #[arg(long)]
     stats: bool,
@@ -80,6 +87,13 @@ pub(super) struct ViewArgs {
 }
 
 pub(super) async fn view(args: &ViewArgs) -> anyhow::Result<()> {
+    let mut recorder = None;
+    let ended = see(args, &mut recorder).await;
+    finish(recorder, ended)
+}
+
+/// Sees the desktop until there is no sense in it, or somebody wants to stop.
+async fn see(args: &ViewArgs, recorder: &mut Option<ScreenRecorder>) -> anyhow::Result<()> {
     let folder = GatewayFolder::standard()?;
     let identity = match &args.key {
         Some(path) => load_identity(path)?,
@@ -112,12 +126,24 @@ pub(super) async fn view(args: &ViewArgs) -> anyhow::Result<()> {
         sound: super::sound(args.sound, args.sound_sink.as_ref(), SoundCommand::player)?,
         link: LinkConfig { wished_rate_bps: args.max_rate, ..args.link.config()? },
     };
-    let mut view = ViewGateway::start(config.clone()).await?;
+    let view = ViewGateway::start(config.clone()).await?;
+    // Not before: where nothing is to be seen no file is to be left.
+    *recorder = args.record.recorder()?;
+    let recorder = recorder.as_ref();
+    let equipped = |view: ViewGateway| {
+        let view = if args.overlay { view.with_overlay() } else { view };
+        match recorder {
+            Some(recorder) => view.with_recorder(recorder.clone()),
+            None => view,
+        }
+    };
+    let mut view = equipped(view);
     let mut interrupts = Interrupts::new()?;
     say!("listening on {}", view.local_addr())?;
     loop {
         let address = view.local_addr();
-        let denied = match Box::pin(watch(view, args, config.identity.fingerprint(), &mut interrupts)).await {
+        let key = config.identity.fingerprint();
+        let denied = match Box::pin(watch(view, args, key, recorder, &mut interrupts)).await {
             Err(error) => error,
             done => return done,
         };
@@ -130,7 +156,7 @@ pub(super) async fn view(args: &ViewArgs) -> anyhow::Result<()> {
         let Some(token) = ask_for_token(&mut interrupts).await else { return Err(denied) };
         (config.credential, config.listen) = (Credential::Token(token), address);
         view = tokio::select! {
-            started = ViewGateway::start(config.clone()) => started?,
+            started = ViewGateway::start(config.clone()) => equipped(started?),
             () = interrupts.next() => return Err(denied),
         };
     }
@@ -184,6 +210,7 @@ async fn watch(
     mut view: ViewGateway,
     args: &ViewArgs,
     key: Fingerprint,
+    recorder: Option<&ScreenRecorder>,
     interrupts: &mut Interrupts,
 ) -> anyhow::Result<()> {
     let stats = view.stats();
@@ -206,6 +233,7 @@ async fn watch(
         }
         () = lines => Ok(()),
         () = told => Ok(()),
+        () = unrecorded(recorder) => Ok(()),
     }
 }
 

@@ -18,6 +18,7 @@ mod input;
 mod page_screen;
 mod page_sound;
 mod pages;
+mod recorded;
 mod row;
 mod session;
 mod stage;
@@ -49,6 +50,7 @@ pub use vnc_tls::VncTrust;
 
 use crate::link::{LinkConfig, PeerLink};
 use crate::message::{ALPN, Permissions, ScreenOrder, code};
+use crate::record::ScreenRecorder;
 use crate::sender::JpegQuality;
 use crate::sound::SoundCommand;
 use crate::sound::record::SoundSource;
@@ -108,6 +110,7 @@ pub struct ServeGateway {
     shared: ServeShared,
     desktops: Vec<ServedDesktop>,
     keepers: Vec<DesktopKeeper>,
+    recorder: Option<ScreenRecorder>,
 }
 
 /// Why a server's gateway has ended, or did not begin.
@@ -186,7 +189,28 @@ impl ServeGateway {
             max_rate_bps: config.link.max_rate_bps,
         };
         let (gate, max_viewers, pages) = (Arc::new(config.gate), config.max_viewers, config.pages);
-        Ok(Self { endpoint, tcp, server, fingerprint, gate, max_viewers, pages, shared, desktops, keepers })
+        let recorder = None;
+        Ok(Self {
+            endpoint,
+            tcp,
+            server,
+            fingerprint,
+            gate,
+            max_viewers,
+            pages,
+            shared,
+            desktops,
+            keepers,
+            recorder,
+        })
+    }
+
+    /// The same, and what the first desktop shows is recorded from now on, whoever looks. Where the recording
+    /// fails the gateway goes on: [`ScreenRecorder::failed`] says so.
+    #[must_use]
+    pub fn with_recorder(mut self, recorder: ScreenRecorder) -> Self {
+        self.recorder = Some(recorder);
+        self
     }
 
     /// Where clients connect.
@@ -238,10 +262,11 @@ impl ServeGateway {
     /// # Errors
     /// Why it ended before.
     pub async fn run_until<T>(self, stop: impl Future<Output = T>) -> Result<T, ServeError> {
-        let Self { endpoint, tcp, gate, max_viewers, pages, shared, desktops, keepers, .. } = self;
+        let Self { endpoint, tcp, gate, max_viewers, pages, shared, desktops, keepers, recorder, .. } = self;
         let (tell, changed) = watch::channel(());
         let files = watched(&gate, pages.as_ref(), tell);
         let (ends, sound) = (endpoint.clone(), shared.sound.clone());
+        let recorder = recorder.zip(desktops.first().map(|desktop| desktop.stage.clone()));
         let house = Arc::new(House::new(gate, max_viewers, pages, HouseRooms { shared, desktops, changed }));
         let result = tokio::select! {
             error = desktops::keep(keepers) => Err(ServeError::from(error)),
@@ -249,6 +274,7 @@ impl ServeGateway {
             never = take_by_tcp(tcp, house) => match never {},
             never = files => match never {},
             never = record(sound) => match never {},
+            never = recorded::record(recorder) => match never {},
             stopped = stop => Ok(stopped),
         };
         match &result {

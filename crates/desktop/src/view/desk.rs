@@ -7,6 +7,7 @@ use quickset_rfb::{
 use tokio::sync::Notify;
 
 use super::inputs::{Act, Inputs};
+use super::overlay::{Overlay, OverlayWords};
 use crate::message::{ClipboardMessage, PersonInput};
 use crate::wishes::SizeWishes;
 
@@ -30,9 +31,13 @@ pub(crate) struct ViewerScreenState {
     /// The same without what there is to say of the connection.
     server_name: String,
     pub(crate) cursor: Option<Cursor>,
-    /// Where a viewer has put the pointer last.
+    /// Where a viewer has put the pointer last, or a recording.
     pub(crate) pointer: Option<(u16, u16)>,
+    /// The pointer is a part of the picture, and not that of viewers.
+    pub(crate) has_pointer: bool,
     pub(crate) leds: Option<Leds>,
+    /// Words in a corner of the picture.
+    pub(crate) overlay: Overlay,
     /// The server's text, if it has come.
     pub(crate) text: Option<Arc<str>>,
     layout: Vec<Screen>,
@@ -105,7 +110,9 @@ impl ViewerScreen {
             server_name: String::new(),
             cursor: None,
             pointer: None,
+            has_pointer: false,
             leds: None,
+            overlay: Overlay::default(),
             text: None,
             layout: Vec::new(),
             agreed: None,
@@ -199,6 +206,17 @@ impl ViewerScreen {
         state.tell(|news| news.cursor = true);
     }
 
+    /// The pointer in the picture, whatever viewers do with theirs: it is painted for all of them.
+    pub(crate) fn show_pointer(&self, cursor: Option<&Cursor>, at: Option<(u16, u16)>) {
+        let mut state = self.lock();
+        if state.has_pointer && state.cursor.as_ref() == cursor && state.pointer == at {
+            return;
+        }
+        (state.has_pointer, state.pointer) = (true, at);
+        state.cursor = cursor.cloned();
+        state.tell(|news| news.cursor = true);
+    }
+
     pub(crate) fn set_name(&self, name: &str) {
         let mut state = self.lock();
         name.clone_into(&mut state.server_name);
@@ -234,6 +252,19 @@ impl ViewerScreen {
         let name = &state.server_name;
         let title = notice.map_or_else(|| name.clone(), |notice| format!("{name} ({notice})"));
         state.set_title(title);
+    }
+
+    /// Words are shown in a corner from now on, when there are some.
+    pub(crate) fn begin_overlay(&self) {
+        self.lock().overlay.begin();
+    }
+
+    /// The words in the corner.
+    pub(crate) fn set_overlay(&self, lines: &[String]) {
+        let mut state = self.lock();
+        let bounds = state.screen.bounds();
+        let words = OverlayWords::new(lines, bounds);
+        state.change_overlay(|overlay| overlay.set(words));
     }
 
     /// Whether the server takes wishes for another size (DT-8): it is silent about those it does not.
@@ -332,8 +363,28 @@ impl ViewerScreenState {
         }
     }
 
+    /// Somebody wants to see the words in the corner, or not.
+    pub(crate) fn toggle_overlay(&mut self) {
+        self.change_overlay(Overlay::toggle);
+    }
+
+    /// What is below the words, before and after, is drawn again.
+    fn change_overlay(&mut self, change: impl FnOnce(&mut Overlay)) {
+        let bounds = self.screen.bounds();
+        let area = |overlay: &Overlay| overlay.shown().map_or(Rect::EMPTY, |words| words.area(bounds));
+        let before = area(&self.overlay);
+        change(&mut self.overlay);
+        let after = area(&self.overlay);
+        if !(before.is_empty() && after.is_empty()) {
+            self.tell(|news| {
+                news.dirty.add(before);
+                news.dirty.add(after);
+            });
+        }
+    }
+
     fn set_pointer(&mut self, x: u16, y: u16) {
-        if self.pointer.replace((x, y)) != Some((x, y)) {
+        if !self.has_pointer && self.pointer.replace((x, y)) != Some((x, y)) {
             self.viewers.values().filter(|slot| slot.follows_pointer).for_each(|slot| slot.wake.notify_one());
         }
     }
@@ -383,6 +434,11 @@ impl ViewerSeat {
         }
         drop(state);
         self.desk.inputs.push(act)
+    }
+
+    /// Words in the corner are shown to all viewers, or not.
+    pub(crate) fn toggle_overlay(&self) {
+        self.desk.lock().toggle_overlay();
     }
 
     /// This viewer is told when the pointer moves, or not.

@@ -4,17 +4,22 @@
 //! Parts: `meet` connects and makes sure of the server, `uplink` keeps the session up and draws, `desk` holds
 //! what viewers are shown and what each has not been told, `viewer` serves one of them, `telling` is what it
 //! is told at one time, encoded while the desk is others', `owner` says which are let in, `pointer` paints
-//! the pointer for those that do not, `inputs` is what they do.
+//! the pointer for those that do not, `overlay` the words in a corner, which are `figures`, `inputs` is what
+//! they do. `play` is a recording in place of a link.
 //!
 //! Invariants: the last picture stays when the link is down, and what is typed then is kept for ten seconds,
 //! and sent once; a viewer that does not read costs an area, not a queue; a batch of 1.5 ms becomes one
 //! update.
 
+mod counted;
 mod desk;
 mod dial;
+mod figures;
 mod inputs;
 mod meet;
+mod overlay;
 mod owner;
+mod play;
 mod pointer;
 mod telling;
 #[cfg(test)]
@@ -33,12 +38,15 @@ use quickset_rfb::{Limits, Security, VncPassword};
 use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, mpsc};
 
+pub use counted::{ViewStats, ViewTotals};
 pub use meet::{Credential, GatewayPassword, MeetError, ServerTrust};
+pub use play::{ReplayConfig, ReplayError, ReplayGateway};
 pub use quickset_screen::visit::NOT_SENT;
-pub use uplink::{ViewNews, ViewStats, ViewTotals};
+pub use uplink::ViewNews;
 
 use crate::link::LinkConfig;
 use crate::message::code;
+use crate::record::ScreenRecorder;
 use crate::sound::SoundCommand;
 use crate::sound::hear::SoundPlayer;
 use crate::trust::DesktopLabel;
@@ -117,12 +125,7 @@ impl ViewGateway {
     /// # Panics
     /// Outside of a tokio runtime with timers and I/O.
     pub async fn start(config: ViewConfig) -> Result<Self, ViewError> {
-        if config.viewer_password.is_none() && !owner::is_known() {
-            return Err(ViewError::NoPassword);
-        }
-        let listen = |error| ViewError::Listen { address: config.listen, error };
-        let listener = TcpListener::bind(config.listen).await.map_err(listen)?;
-        let address = listener.local_addr().map_err(listen)?;
+        let (listener, address) = listen(config.listen, config.viewer_password.is_some()).await?;
         let desk = Arc::new(ViewerScreen::new(Limits::default().framebuffer_bytes));
         let wished_rate_bps = config.link.wished_rate_bps;
         let meeting = Meeting::new(
@@ -140,6 +143,22 @@ impl ViewGateway {
         let uplink = Uplink::new(meeting, desk.clone(), told, sink).wishing(wished_rate_bps);
         let security = config.viewer_password.map_or(Security::None, Security::VncAuth);
         Ok(Self { listener, address, desk, uplink, news: Some(news), security, player })
+    }
+
+    /// The same, and what is seen is recorded from now on, whether somebody watches or not. Where the
+    /// recording fails the gateway goes on: [`ScreenRecorder::failed`] says so.
+    #[must_use]
+    pub fn with_recorder(mut self, recorder: ScreenRecorder) -> Self {
+        self.uplink.recorder = Some(recorder);
+        self
+    }
+
+    /// The same, and viewers see how the connection is in a box in the upper right corner of the picture. The
+    /// keys Control, Alt, Shift and O together hide it and show it again, and do not go to the server.
+    #[must_use]
+    pub fn with_overlay(self) -> Self {
+        self.desk.begin_overlay();
+        self
     }
 
     /// Where viewers connect.
@@ -171,10 +190,12 @@ impl ViewGateway {
     pub async fn run_until<T>(self, stop: impl Future<Output = T>) -> Result<T, ViewError> {
         let Self { listener, desk, uplink, security, player, .. } = self;
         let ends = uplink.endpoint();
+        let (shown, stats) = (desk.clone(), uplink.stats());
         let result = tokio::select! {
             error = uplink.run() => Err(error.into()),
             never = take_viewers(listener, desk, security) => match never {},
             never = play_sound(player) => match never {},
+            never = figures::show(&shown, &stats) => match never {},
             stopped = stop => Ok(stopped),
         };
         ends.close(code::DONE, b"the viewer's gateway was stopped");
@@ -182,6 +203,17 @@ impl ViewGateway {
         let _ = tokio::time::timeout(Duration::from_secs(1), ends.wait_idle()).await;
         result
     }
+}
+
+/// Listens for viewers, who have a password or not.
+async fn listen(at: SocketAddr, password: bool) -> Result<(TcpListener, SocketAddr), ViewError> {
+    if !password && !owner::is_known() {
+        return Err(ViewError::NoPassword);
+    }
+    let failed = |error| ViewError::Listen { address: at, error };
+    let listener = TcpListener::bind(at).await.map_err(failed)?;
+    let address = listener.local_addr().map_err(failed)?;
+    Ok((listener, address))
 }
 
 /// Keeps what plays sound, if anything does.

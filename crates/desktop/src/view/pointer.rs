@@ -23,33 +23,49 @@ impl Painted {
         [std::mem::replace(&mut self.area, area), area]
     }
 
-    /// The screen as this viewer sees it.
-    pub(super) fn paint<'a>(&self, desk: &'a mut ViewerScreenState) -> PointerScreen<'a> {
-        let ViewerScreenState { screen, cursor, .. } = desk;
-        let area = self.area.intersection(screen.bounds());
+    /// The screen as this viewer sees it: the box above the picture, and the pointer above the box.
+    pub(super) fn paint<'a>(&self, desk: &'a mut ViewerScreenState) -> PaintedScreen<'a> {
+        let ViewerScreenState { screen, cursor, overlay, .. } = desk;
         let mut below = Vec::new();
+        if let Some(words) = overlay.shown() {
+            let area = words.area(screen.bounds());
+            if let Some(mut pixels) = keep(screen, area, &mut below) {
+                words.paint(area, &mut pixels);
+                let put = screen.put(area, &pixels);
+                debug_assert_eq!(put, Ok(()), "it was read from there");
+            }
+        }
         if let (Some((x, y)), Some(cursor)) = (self.at, cursor) {
-            if screen.read(area, &mut below).is_ok() {
+            let area = self.area.intersection(screen.bounds());
+            if keep(screen, area, &mut below).is_some() {
                 screen.draw(cursor, x, y);
             }
         }
-        PointerScreen { screen, area, below }
+        PaintedScreen { screen, below }
     }
 }
 
-/// A screen with the pointer on it, or without. When this is dropped the screen is as it was, for everybody
-/// else.
-#[derive(Debug)]
-pub(super) struct PointerScreen<'a> {
-    pub(super) screen: &'a mut Framebuffer,
-    area: Rect,
-    below: Vec<u32>,
+/// Reads what is to be painted over, and remembers it.
+fn keep(screen: &Framebuffer, area: Rect, below: &mut Vec<(Rect, Vec<u32>)>) -> Option<Vec<u32>> {
+    let mut pixels = Vec::new();
+    screen.read(area, &mut pixels).ok()?;
+    below.push((area, pixels.clone()));
+    Some(pixels)
 }
 
-impl Drop for PointerScreen<'_> {
+/// A screen with what is painted on it for a viewer. When this is dropped the screen is as it was, for
+/// everybody else.
+#[derive(Debug)]
+pub(super) struct PaintedScreen<'a> {
+    pub(super) screen: &'a mut Framebuffer,
+    /// What was there, in the order in which it was painted over.
+    below: Vec<(Rect, Vec<u32>)>,
+}
+
+impl Drop for PaintedScreen<'_> {
     fn drop(&mut self) {
-        if !self.below.is_empty() {
-            let put = self.screen.put(self.area, &self.below);
+        while let Some((area, pixels)) = self.below.pop() {
+            let put = self.screen.put(area, &pixels);
             debug_assert_eq!(put, Ok(()), "it was read from there");
         }
     }

@@ -6,7 +6,7 @@ use quickset_rfb::{
 };
 
 use super::desk::{ClipboardNews, ViewerNews, ViewerScreenState};
-use super::pointer::PointerScreen;
+use super::pointer::PaintedScreen;
 use crate::clip::ClipboardWay;
 
 /// What a viewer is told at one time, as it was when the desk was looked at.
@@ -104,7 +104,7 @@ impl Telling {
     /// Copies what is dirty in `area`. True when there was something.
     pub(super) fn take_pixels(
         &mut self,
-        shown: &PointerScreen<'_>,
+        shown: &PaintedScreen<'_>,
         news: &mut ViewerNews,
         area: Rect,
     ) -> bool {

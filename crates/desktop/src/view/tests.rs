@@ -667,3 +667,68 @@ fn what_a_viewer_is_told_is_as_it_was_when_the_desk_was_looked_at() {
         assert_eq!(person.updates, 2);
     }
 }
+
+#[test]
+fn words_in_the_corner_are_painted_for_viewers_and_gone_when_they_are_not_wanted() {
+    let desk = desk(200, 100);
+    paint(&desk, rect(0, 0, 200, 100), 0x0080_4020);
+    let mut person = Person::with(&desk, &[Encoding::Raw]);
+    let update = |person: &mut Person| {
+        person.request(true);
+        person.talk();
+    };
+    update(&mut person);
+    let plain = desk.lock().screen.clone();
+    // Nobody wants them yet.
+    desk.set_overlay(&["rate 1".into()]);
+    update(&mut person);
+    assert_eq!(person.screen, plain);
+    desk.begin_overlay();
+    desk.set_overlay(&["rate 12".into(), "way".into()]);
+    update(&mut person);
+    let area = desk.lock().overlay.shown().unwrap().area(plain.bounds());
+    assert_eq!((area.right(), area.top()), (200, 0));
+    let colours = |person: &Person, area: Rect| {
+        let mut pixels = Vec::new();
+        person.screen.read(area, &mut pixels).unwrap();
+        pixels.sort_unstable();
+        pixels.dedup();
+        pixels
+    };
+    assert_eq!(colours(&person, area), [0x0020_1008, 0x00ff_ffff], "white on what is darkened");
+    assert_eq!(
+        person.screen.crc32_of(rect(0, 0, area.left(), 100)),
+        plain.crc32_of(rect(0, 0, area.left(), 100))
+    );
+    assert_eq!(desk.lock().screen, plain, "of the picture nothing is lost");
+    // What is below them changes, and so do they.
+    paint(&desk, rect(150, 0, 50, 100), 0x0000_ff00);
+    update(&mut person);
+    assert_eq!(colours(&person, rect(199, 0, 1, 1)), [0x0000_3f00]);
+    desk.set_overlay(&["rate".into()]);
+    update(&mut person);
+    assert_eq!(person.screen.pixel(area.left(), 0), plain.pixel(area.left(), 0), "the box is smaller");
+    // Control, Alt, Shift and O hide them, and O is not for the server.
+    let press = |person: &mut Person, keys: &[(bool, u32)]| {
+        for &(down, keysym) in keys {
+            person.rfb.key(down, keysym).unwrap();
+        }
+        person.speak();
+        update(person);
+    };
+    let keys = [(true, 0xffe3), (true, 0xffe9), (true, 0xffe1), (true, 0x4f), (true, 0x4f), (false, 0x4f)];
+    press(&mut person, &keys);
+    assert_eq!(person.screen, desk.lock().screen);
+    let passed = |desk: &ViewerScreen| {
+        let acts = taken(desk).into_iter();
+        let key =
+            |act| if let Act::Input(PersonInput::Key { keysym, .. }) = act { Some(keysym) } else { None };
+        acts.filter_map(key).collect::<Vec<_>>()
+    };
+    assert_eq!(passed(&desk), [0xffe3, 0xffe9, 0xffe1]);
+    press(&mut person, &keys[3..]);
+    assert_ne!(person.screen, desk.lock().screen, "they are shown again");
+    // Without one of these keys it is a letter.
+    press(&mut person, &[(false, 0xffe1), (true, 0x6f), (false, 0x6f)]);
+    assert_eq!(passed(&desk), [0xffe1, 0x6f, 0x6f]);
+}

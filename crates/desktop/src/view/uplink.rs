@@ -1,15 +1,16 @@
 use std::convert::Infallible;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use quickset::{Endpoint, Stats};
+use quickset::Endpoint;
 use quickset_base::Time;
 use quickset_rfb::Resize;
-use quickset_screen::sound::{SENDS_SOUND, SoundStats};
+use quickset_screen::sound::SENDS_SOUND;
 use quickset_screen::visit::NOT_SENT;
 use tokio::sync::{Notify, mpsc};
 use tokio::time::{sleep, sleep_until, timeout};
 
+use super::counted::ViewStats;
 use super::desk::ViewerScreen;
 use super::dial::Dialer;
 use super::inputs::Act;
@@ -17,8 +18,11 @@ use super::meet::{MeetError, Meeting, Met};
 use crate::backoff::Backoff;
 use crate::error::LinkError;
 use crate::link::{IncomingMessages, IncomingScreen, MessageOutbox, PeerLink, ScreenArrival};
-use crate::message::{ClipboardMessage, FromClient, FromServer, ScreenLayout, ScreenOrder, code};
-use crate::receiver::{ReceiverConfig, ReceiverStats, ScreenReceiver};
+use crate::message::{
+    ClipboardMessage, FromClient, FromServer, PersonInput, ScreenLayout, ScreenOrder, code,
+};
+use crate::receiver::{ReceiverConfig, ScreenReceiver};
+use crate::record::{RecorderTap, ScreenRecorder};
 use crate::sound::hear::{SoundSink, hear};
 
 /// Keeps the session with the server up, and draws what it sends.
@@ -33,6 +37,8 @@ pub(super) struct Uplink {
     sink: Option<SoundSink>,
     /// Bits per second that the server is asked to send at most.
     wished_rate_bps: Option<u64>,
+    /// Where what is seen is written.
+    pub(super) recorder: Option<ScreenRecorder>,
     started: Instant,
 }
 
@@ -65,76 +71,6 @@ pub enum ViewNews {
     },
 }
 
-/// What a viewer's gateway counts. Clones are handles of the same one.
-#[derive(Clone, Debug, Default)]
-pub struct ViewStats(Arc<Mutex<UplinkCounted>>);
-
-/// What is counted, and whom to ask for the rest when somebody wants to know: nobody is woken up to count.
-#[derive(Debug, Default)]
-struct UplinkCounted {
-    totals: ViewTotals,
-    link: Option<PeerLink>,
-}
-
-/// The counts.
-#[derive(Clone, Debug, Default)]
-pub struct ViewTotals {
-    /// There is a session.
-    pub connected: bool,
-    /// It is, or was, by TCP: UDP does not get through.
-    pub by_tcp: bool,
-    /// Sessions so far.
-    pub sessions: u64,
-    /// Of the present connection, or the last.
-    pub connection: Option<Stats>,
-    /// Of all connections.
-    pub screen: ReceiverStats,
-    /// Batches that became updates for viewers.
-    pub batches: u64,
-    /// Messages that a fence held back.
-    pub held: u64,
-    /// Of the present session, or the last.
-    pub sound: SoundStats,
-}
-
-impl ViewStats {
-    /// As of now.
-    pub fn totals(&self) -> ViewTotals {
-        let mut counted = self.lock();
-        if let Some(link) = &counted.link {
-            counted.totals.connection = Some(link.stats());
-        }
-        counted.totals.clone()
-    }
-
-    fn begin(&self, link: &PeerLink) -> Live {
-        let mut counted = self.lock();
-        counted.totals.connected = true;
-        counted.totals.sessions += 1;
-        counted.totals.by_tcp = matches!(link, PeerLink::Tcp(_));
-        counted.link = Some(link.clone());
-        drop(counted);
-        Live(self.clone())
-    }
-
-    fn lock(&self) -> MutexGuard<'_, UplinkCounted> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// A session, for as long as this is there: a connection must not outlive it because somebody counts.
-struct Live(ViewStats);
-
-impl Drop for Live {
-    fn drop(&mut self) {
-        let mut counted = self.0.lock();
-        counted.totals.connected = false;
-        if let Some(link) = counted.link.take() {
-            counted.totals.connection = Some(link.stats());
-        }
-    }
-}
-
 impl Uplink {
     /// Tells `told` of sessions, as far as it is taken from there.
     pub(super) fn new(
@@ -144,8 +80,17 @@ impl Uplink {
         sink: Option<SoundSink>,
     ) -> Self {
         let receiver = ScreenReceiver::new(ReceiverConfig::default());
-        let (stats, started) = (ViewStats::default(), Instant::now());
-        Self { meeting, desk, receiver, stats, told, sink, wished_rate_bps: None, started }
+        Self {
+            meeting,
+            desk,
+            receiver,
+            stats: ViewStats::default(),
+            told,
+            sink,
+            wished_rate_bps: None,
+            recorder: None,
+            started: Instant::now(),
+        }
     }
 
     /// The same that asks the server to send no more than so many bits per second.
@@ -218,7 +163,12 @@ impl Uplink {
         let Met { link, mut control, mut control_out, welcome } = met;
         let by_tcp = matches!(link, PeerLink::Tcp(_));
         // DT-56.
-        self.receiver.reconnected(if by_tcp { ScreenOrder::Ordered } else { welcome.order });
+        let order = if by_tcp { ScreenOrder::Ordered } else { welcome.order };
+        self.receiver.reconnected(order);
+        let tap = self.recorder.as_ref().map(|recorder| RecorderTap::new(recorder, order));
+        if let Some(tap) = &tap {
+            tap.name(&welcome.name);
+        }
         self.desk.set_name(&titled(&welcome.name, by_tcp));
         let opened = timeout(Duration::from_secs(10), link.open_input()).await;
         let mut input_out = match opened.unwrap_or(Err(LinkError::Silent)) {
@@ -242,6 +192,7 @@ impl Uplink {
         }
         let (desk, dialer) = (self.desk.clone(), self.meeting.dialer());
         let tell_by = Some(tokio::time::Instant::now() + FIRST_PICTURE);
+        let recorder = self.recorder.clone();
         let (texts_here, sink, stats) = (Notify::new(), self.sink.clone(), self.stats.clone());
         // DT-67.
         let sink = sink.filter(|_| welcome.features & SENDS_SOUND != 0);
@@ -259,9 +210,10 @@ impl Uplink {
             to_server: to_server.clone(),
             tell_by,
             texts_here: &texts_here,
+            tap,
         };
         tokio::select! {
-            error = pass_input(&desk, &mut input_out, to_server) => SessionEnd::Over(error),
+            error = pass_input(&desk, &mut input_out, to_server, recorder.as_ref()) => SessionEnd::Over(error),
             error = pass_control(&mut control_out, outgoing) => SessionEnd::Over(error),
             error = drawing.run(&mut control) => SessionEnd::Over(error),
             never = show_notice(&desk, missed) => match never {},
@@ -307,10 +259,17 @@ async fn pass_input(
     desk: &ViewerScreen,
     out: &mut MessageOutbox,
     to_server: mpsc::Sender<FromClient>,
+    recorder: Option<&ScreenRecorder>,
 ) -> LinkError {
     loop {
         let sent = match desk.inputs.next().await {
-            Act::Input(input) => out.send(&input).await,
+            Act::Input(input) => {
+                // RC-10: of what somebody does, where they point to and nothing else.
+                if let (Some(recorder), PersonInput::Pointer { x, y, .. }) = (recorder, &input) {
+                    recorder.pointer(*x, *y);
+                }
+                out.send(&input).await
+            }
             Act::Wish { width, height, screens } => {
                 let wish = FromClient::Wish { width, height, screens };
                 to_server.send(wish).await.map_err(|_| LinkError::Ended)
@@ -340,6 +299,7 @@ struct Drawing<'a> {
     tell_by: Option<tokio::time::Instant>,
     /// Is told of the clipboard's stream: the next is that of sound (DT-68).
     texts_here: &'a Notify,
+    tap: Option<RecorderTap>,
 }
 
 /// What happens in a session.
@@ -442,7 +402,7 @@ impl Drawing<'_> {
         stream: Option<&mut IncomingScreen>,
     ) -> Result<(), LinkError> {
         let mut held = u64::from(was_held);
-        self.uplink.receiver.receive(first)?;
+        self.take(first)?;
         if let Some(stream) = stream {
             let until = Instant::now() + MOMENT;
             for _ in 0..AT_ONCE {
@@ -452,7 +412,7 @@ impl Drawing<'_> {
                 match stream.try_next() {
                     Some(ScreenArrival::Message { payload, was_held }) => {
                         held += u64::from(was_held);
-                        self.uplink.receiver.receive(&payload)?;
+                        self.take(&payload)?;
                     }
                     // The next look at the stream finds its end.
                     None | Some(ScreenArrival::Over) => break,
@@ -463,6 +423,17 @@ impl Drawing<'_> {
         let mut counted = self.uplink.stats.lock();
         counted.totals.held += held;
         counted.totals.screen = *self.uplink.receiver.stats();
+        Ok(())
+    }
+
+    /// Draws one message.
+    fn take(&mut self, message: &[u8]) -> Result<(), LinkError> {
+        let receiver = &mut self.uplink.receiver;
+        let stale = receiver.stats().stale;
+        receiver.receive(message)?;
+        if let Some(tap) = self.tap.as_mut().filter(|_| receiver.stats().stale == stale) {
+            tap.message(message);
+        }
         Ok(())
     }
 
@@ -482,6 +453,9 @@ impl Drawing<'_> {
         if !changes.dirty.is_empty() {
             desk.draw(screen, &changes.dirty);
             stats.lock().totals.batches += 1;
+        }
+        if let Some(tap) = &mut self.tap {
+            tap.show(screen, &changes);
         }
         if size.is_some() {
             self.tell_once(size);
@@ -508,8 +482,16 @@ impl Drawing<'_> {
             FromServer::Layout(ScreenLayout { reason, status, width, height, screens }) => {
                 desk.set_layout(&Resize { width, height, reason, status, screens });
             }
-            FromServer::Cursor(cursor) => desk.set_cursor(cursor),
+            FromServer::Cursor(cursor) => {
+                if let Some(tap) = &self.tap {
+                    tap.cursor(&cursor);
+                }
+                desk.set_cursor(cursor);
+            }
             FromServer::Name(name) => {
+                if let Some(tap) = &self.tap {
+                    tap.name(&name);
+                }
                 desk.set_name(&titled(&name, self.is_by_tcp()));
             }
             FromServer::Leds(leds) => desk.set_leds(leds),

@@ -34,6 +34,8 @@ pub(crate) struct LocalViewer {
     features: ViewerFeatures,
     /// The pointer on its screen, unless it draws that itself.
     painted: Painted,
+    /// The key that shows the words in the corner, or hides them, is down.
+    toggled: bool,
     /// It waits for an update of this area.
     request: Option<Rect>,
     /// It wants the whole of that area.
@@ -104,6 +106,7 @@ impl LocalViewer {
             held: HeldInput::default(),
             features: ViewerFeatures::default(),
             painted: Painted::default(),
+            toggled: false,
             request: None,
             full: false,
             continuous: None,
@@ -193,6 +196,9 @@ impl LocalViewer {
                 self.request = self.request.filter(|_| rect.is_none() || self.full);
             }
             ServerEvent::Key { down, keysym, keycode } => {
+                if self.toggles(down, keysym) {
+                    return;
+                }
                 if self.held.key(down, keysym, keycode) {
                     self.input(PersonInput::Key { down, keysym, keycode });
                 }
@@ -218,6 +224,27 @@ impl LocalViewer {
                 }
             }
         }
+    }
+
+    /// Whether a key is for the words in the corner, and not for the server: O with Control, Alt and Shift,
+    /// where there may be words.
+    fn toggles(&mut self, down: bool, keysym: u32) -> bool {
+        if !matches!(keysym, LETTER_O | CAPITAL_O) {
+            return false;
+        }
+        if !down {
+            return std::mem::take(&mut self.toggled);
+        }
+        let held = |keys: &[u32]| keys.iter().any(|&key| self.held.holds(key, None));
+        if !(held(&CONTROL) && held(&ALT) && held(&SHIFT)) {
+            return false;
+        }
+        let toggles = self.seat.look(|desk, _| desk.overlay.is_begun());
+        if toggles && !self.toggled {
+            self.seat.toggle_overlay();
+        }
+        self.toggled |= toggles;
+        toggles
     }
 
     fn on_features(&mut self, features: ViewerFeatures) {
@@ -305,9 +332,10 @@ impl LocalViewer {
             if !ready {
                 return false;
             }
+            let paints = desk.has_pointer || !features.cursor;
             // For who has the shape it stays for `take_shape`.
-            let other_shape = !features.cursor && std::mem::take(&mut news.cursor);
-            for area in painted.follow(desk, !features.cursor, other_shape) {
+            let other_shape = paints && std::mem::take(&mut news.cursor);
+            for area in painted.follow(desk, paints, other_shape) {
                 news.dirty.add(area);
             }
             let told = telling.take_shape(desk, news, *features);
@@ -362,6 +390,12 @@ fn rand_seed() -> u64 {
     u64::from_le_bytes(bytes)
 }
 
+/// X11's names of keys, left and right; Shift and Alt are Meta together.
+const LETTER_O: u32 = 0x6f;
+const CAPITAL_O: u32 = 0x4f;
+const SHIFT: [u32; 2] = [0xffe1, 0xffe2];
+const CONTROL: [u32; 2] = [0xffe3, 0xffe4];
+const ALT: [u32; 4] = [0xffe9, 0xffea, 0xffe7, 0xffe8];
 /// How long a viewer waits for a picture before it gets a blank one.
 const GREET_AFTER: Duration = Duration::from_secs(3);
 /// How long a viewer may take for the handshake, and when somebody has to type a password.

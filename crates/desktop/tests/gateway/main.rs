@@ -17,6 +17,7 @@ mod page;
 mod person;
 mod picture;
 mod rates;
+mod recorded;
 mod scene;
 mod sizes;
 #[cfg(all(unix, feature = "sound"))]

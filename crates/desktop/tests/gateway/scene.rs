@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use quickset_desktop::LinkConfig;
 use quickset_desktop::message::{Permissions, ScreenOrder};
+use quickset_desktop::record::ScreenRecorder;
 use quickset_desktop::sender::JpegQuality;
 use quickset_desktop::serve::{
     DesktopConfig, PageConfig, ServeConfig, ServeError, ServeGateway, ServeStats, VncTrust,
@@ -68,6 +69,7 @@ pub(crate) struct Setting {
     pub(crate) pages: Option<PageConfig>,
     pub(crate) sound: Option<SoundCommand>,
     pub(crate) max_rate_bps: Option<u64>,
+    pub(crate) recorder: Option<ScreenRecorder>,
 }
 
 impl Default for Setting {
@@ -86,6 +88,7 @@ impl Default for Setting {
             pages: None,
             sound: None,
             max_rate_bps: None,
+            recorder: None,
         }
     }
 }
@@ -146,6 +149,10 @@ impl Far {
             link: LinkConfig { max_rate_bps: setting.max_rate_bps, ..LinkConfig::default() },
         })
         .unwrap();
+        let serve = match setting.recorder {
+            Some(recorder) => serve.with_recorder(recorder),
+            None => serve,
+        };
         let (address, stats) = (serve.local_addr(), serve.stats());
         Self { address, token, authorized, stats, task: tokio::spawn(serve.run()) }
     }

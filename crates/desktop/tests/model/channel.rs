@@ -8,6 +8,7 @@ use quickset_desktop::message::{FromClient, FromServer, ScreenMark, ScreenOrder}
 use quickset_desktop::receiver::{ReceiverConfig, ScreenReceiver};
 use quickset_desktop::sender::{ScreenItem, ScreenSender, SenderConfig};
 
+use crate::recorded::Recorded;
 use crate::scene::Event;
 
 /// One screen stream.
@@ -80,6 +81,7 @@ pub(crate) struct Pair {
     answers: VecDeque<FromClient>,
     /// How likely an answer stays on its way.
     pub(crate) late: f64,
+    pub(crate) recorded: Option<Recorded>,
 }
 
 impl Pair {
@@ -97,6 +99,7 @@ impl Pair {
             marks: Vec::new(),
             answers: VecDeque::new(),
             late: 0.0,
+            recorded: None,
         }
     }
 
@@ -213,6 +216,9 @@ impl Pair {
         self.marks.clear();
         self.answers.clear();
         self.receiver.reconnected(config.order);
+        if let Some(recorded) = &mut self.recorded {
+            recorded.lose();
+        }
         self.draw_all(whole);
     }
 
@@ -223,7 +229,22 @@ impl Pair {
                 payload[at..at + to.len()].copy_from_slice(to);
             }
         }
+        let stale = self.receiver.stats().stale;
         self.receiver.receive(&payload).unwrap();
+        if let Some(recorded) = self.recorded.as_mut().filter(|_| self.receiver.stats().stale == stale) {
+            recorded.message(self.now, &payload);
+        }
+    }
+
+    /// What has come is shown.
+    pub(crate) fn show(&mut self) {
+        if let Some(recorded) = &mut self.recorded {
+            recorded.show(self.now, &mut self.receiver);
+        }
+    }
+
+    pub(crate) fn now(&self) -> Time {
+        self.now
     }
 
     /// The client says this, whether there is a reason or not.

@@ -5,6 +5,7 @@
 #![expect(clippy::cast_possible_truncation, reason = "numbers in tests are small, or cut on purpose")]
 
 mod channel;
+mod recorded;
 mod scene;
 
 use channel::{Channel, Pair};

@@ -217,7 +217,8 @@ impl<R: Read + Seek> RecordingPlayer<R> {
             }
             kind::PART | kind::UPDATE => {
                 group.get_or_insert(start);
-                if receive(receiver, blank, body).is_err() {
+                // RC-6: a picture has a size.
+                if receive(receiver, blank, body).is_err() || *blank && kind == kind::UPDATE {
                     return Ok(false);
                 }
                 if kind == kind::UPDATE {

@@ -73,10 +73,13 @@ impl<R: Read + Seek> RecordingReader<R> {
 
     fn index(&mut self, bytes: u64) -> io::Result<RecordingIndex> {
         let mut index = RecordingIndex { each: 1, bytes, ..RecordingIndex::default() };
-        // RC-9: where the records begin that an UPDATE has to follow.
-        let mut open: Option<(u64, Option<Time>)> = None;
+        // RC-9: where the records begin that an UPDATE has to follow, when, and whether they are a picture.
+        let mut open: Option<(u64, Time, bool)> = None;
         while let Some(head) = self.head()? {
             let start = self.at;
+            if open.is_some_and(|(_, time, _)| time != head.time) {
+                break;
+            }
             match head.kind {
                 kind::START if index.began.is_none() => {
                     self.ahead = Some(head);
@@ -84,11 +87,11 @@ impl<R: Read + Seek> RecordingReader<R> {
                     index.began = FieldReader::new(body, "a start").varint().ok();
                     continue;
                 }
-                kind::PICTURE => open = open.or(Some((start, Some(head.time)))),
-                kind::PART => open = open.or(Some((start, None))),
+                kind::PICTURE => open = open.or(Some((start, head.time, true))),
+                kind::PART => open = open.or(Some((start, head.time, false))),
                 kind::UPDATE => {
                     index.updates += 1;
-                    if let Some((at, Some(time))) = open.take() {
+                    if let Some((at, time, true)) = open.take() {
                         index.picture(time, at);
                     }
                 }
@@ -104,7 +107,7 @@ impl<R: Read + Seek> RecordingReader<R> {
                 break;
             }
         }
-        let end = open.map_or(self.at, |(at, _)| at);
+        let end = open.map_or(self.at, |(at, ..)| at);
         index.behind = bytes - end;
         Ok(index)
     }

@@ -1,5 +1,4 @@
-//! What was recorded is what is played: from the beginning, from any time, and of a file that is cut or
-//! broken.
+//! What was recorded is what is played: from any time on, and of a file that is cut or broken.
 
 use std::io::Cursor as FileBytes;
 
@@ -184,8 +183,8 @@ impl Take {
         self
     }
 
-    /// Whether this was to be seen at the end of a file that was cut: of what happened at one time the
-    /// pointer may be there already, and the screen not.
+    /// Whether this was to be seen at the end of a file that was cut: of what happened at a time the pointer
+    /// may be there already, and the screen not.
     fn ends_with(&self, time: Time, screen: &Framebuffer) -> bool {
         let before = Time::from_nanos(time.as_nanos().saturating_sub(1));
         [time, before].iter().any(|&time| self.at(time).screen == *screen)
@@ -423,6 +422,8 @@ fn what_a_recording_must_not_be_ends_it() {
         ("RC-8: a message that is longer than its record", good().record(3, 2000, &[9, 1, 3])),
         ("RC-9: a part without an update", good().pixel(2, 2000, 9)),
         ("RC-9: a picture without an update", good().record(1, 2000, &[]).pixel(2, 2000, 9)),
+        ("RC-9: a part of another time", good().pixel(2, 2000, 9).pixel(3, 2500, 9)),
+        ("RC-6: a picture without a message", good().record(1, 2000, &[]).record(3, 2000, &[])),
         ("RC-6: a picture without a size", good().record(1, 2000, &[]).pixel(3, 2000, 9)),
         ("a place of the pointer that is none", good().record(5, 2000, &[0x80])),
         (
