@@ -73,10 +73,10 @@ fn texture() -> Vec<u32> {
             let (x, y) = (at % TEXTURE, at / TEXTURE);
             let [fx, fy, s] = [x % step, y % step, step].map(|n| i32::from(n as u16));
             let node = |dx, dy| nodes[(y / step + dy) % side * side + (x / step + dx) % side];
-            for c in 0..3 {
+            for (c, value) in value.iter_mut().enumerate() {
                 let top = node(0, 0)[c] * (s - fx) + node(1, 0)[c] * fx;
                 let bottom = node(0, 1)[c] * (s - fx) + node(1, 1)[c] * fx;
-                value[c] += (top * (s - fy) + bottom * fy) / (s * s);
+                *value += (top * (s - fy) + bottom * fy) / (s * s);
             }
         }
     }

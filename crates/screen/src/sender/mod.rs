@@ -607,10 +607,11 @@ impl ScreenSender {
             let payload = bundle.finish();
             self.stats.message(payload.len());
             self.flights.closed(id, self.next, order == ScreenOrder::Latest);
+            self.motion.frame_message(id);
             self.ready.push_back(ScreenItem::Message { id, payload, keep: order != ScreenOrder::Latest });
         }
         if self.motion.in_frame() && self.spare.is_none() && !self.damage.turn_meets(self.motion.area()) {
-            self.motion.frame_ends(self.next);
+            self.motion.frame_ends();
         }
         match order {
             // DT-27.

@@ -52,8 +52,9 @@ struct CellMotion {
 struct MovingFrame {
     begun: Time,
     bytes: u64,
-    /// The first item behind it.
-    end: u64,
+    /// The last two messages with something of it. It has arrived as far as is asked for when all before them
+    /// have: what comes last is acknowledged alone, and so later (RFC 9000 §13.2.2).
+    last: [u64; 2],
 }
 
 impl ScreenMotion {
@@ -168,7 +169,7 @@ impl ScreenMotion {
 
     /// An update begins with an area in motion.
     pub(super) fn frame_begins(&mut self, now: Time) {
-        self.open = Some(MovingFrame { begun: now, bytes: 0, end: 0 });
+        self.open = Some(MovingFrame { begun: now, bytes: 0, last: [0; 2] });
     }
 
     /// A piece of it was encoded.
@@ -178,25 +179,32 @@ impl ScreenMotion {
         }
     }
 
+    /// A message is full, which may have something of it.
+    pub(super) fn frame_message(&mut self, id: u64) {
+        if let Some(open) = &mut self.open {
+            open.last = [if open.last[1] == 0 { id } else { open.last[1] }, id];
+        }
+    }
+
     /// A frame is being sent.
     pub(super) fn in_frame(&self) -> bool {
         self.open.is_some()
     }
 
-    /// All of it was encoded, in items before `end`.
-    pub(super) fn frame_ends(&mut self, end: u64) {
+    /// All of it was encoded, in messages that are full.
+    pub(super) fn frame_ends(&mut self) {
         if let Some(open) = self.open.take() {
             if self.frames.len() == MOST_FRAMES {
                 self.frames.pop_front();
             }
-            self.frames.push_back(MovingFrame { end, ..open });
+            self.frames.push_back(open);
         }
     }
 
     /// The oldest frame of which the fate of every message is known, when the fate of those from `first` on
     /// is not.
     pub(super) fn next_arrived(&mut self, first: Option<u64>) -> Option<ArrivedFrame> {
-        let arrived = |frame: &MovingFrame| first.is_none_or(|first| frame.end <= first);
+        let arrived = |frame: &MovingFrame| first.is_none_or(|first| frame.last[0] <= first);
         let frame = *self.frames.front().filter(|frame| arrived(frame))?;
         self.frames.pop_front();
         Some(ArrivedFrame { begun: frame.begun, interval: self.interval(), bytes: frame.bytes })
