@@ -92,6 +92,11 @@ pub(super) struct ServeArgs {
 }
 
 impl ServeArgs {
+    /// What clients may do.
+    fn permissions(&self) -> Permissions {
+        Permissions { input: !self.view_only, clipboard: !self.no_clipboard, wish: !self.view_only }
+    }
+
     /// Some things are there for one desktop alone.
     fn check_one(&self, desktops: usize) -> anyhow::Result<()> {
         let one = desktops == 1;
@@ -140,11 +145,7 @@ pub(super) async fn serve(args: &ServeArgs) -> anyhow::Result<()> {
         gate,
         order: args.order,
         quality: args.quality,
-        permissions: Permissions {
-            input: !args.view_only,
-            clipboard: !args.no_clipboard,
-            wish: !args.view_only,
-        },
+        permissions: args.permissions(),
         max_viewers: args.max_viewers as usize,
         link: LinkConfig { max_rate_bps: args.max_rate, ..args.link.config()? },
         memory: Some(budget.clone()),
