@@ -83,6 +83,7 @@ const MIN_JPEG_SIDE: u16 = 8;
 /// DT-22: the most colours of a palette.
 const MAX_COLOURS: usize = 96;
 /// DT-79: those of an adaptive code.
+#[cfg(feature = "encode")]
 const MOST_ADAPTIVE: usize = 256;
 /// RFC 8878 §3.1.1: the magic number, which does not travel.
 const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
