@@ -10,13 +10,14 @@ mod fields;
 mod input;
 mod parts;
 mod stream;
+mod terms;
 #[cfg(test)]
 mod tests;
 mod visit;
 
 pub use control::{
-    ClientOffer, DeviceTag, FromClient, FromServer, Hello, HelloChoice, ParseOrderError, Permissions,
-    Refresh, ScreenLayout, ScreenMark, ScreenOrder, SecretKind, ShownToken, Welcome,
+    ClientOffer, DeviceTag, FromClient, FromServer, Hello, HelloChoice, Refresh, ScreenLayout, ScreenMark,
+    SecretKind, ShownToken, Welcome,
 };
 pub(crate) use fields::FieldReader;
 #[cfg(any(test, feature = "encode"))]
@@ -24,6 +25,7 @@ pub(crate) use fields::PutFields;
 pub use input::{ClipboardMessage, HeldKey, PersonInput};
 pub use parts::{RecordInbox, StreamMessage};
 pub use stream::{RecordSplitter, stream_bytes};
+pub use terms::{ParseOrderError, Permissions, ScreenOrder};
 pub use visit::{VisitCount, VisitId};
 
 /// What is wrong with bytes of the peer. The connection is closed with [`code::PROTOCOL`], apart from the two
