@@ -99,7 +99,7 @@ pub struct TransportConfig {
     /// controller allows: data, repair, and what is sent again. Acknowledgements and probes do not wait, and
     /// count. `None`: as many as the path takes. [`Connection::set_max_rate_bps`] changes it.
     ///
-    /// Urgent data waits for no more than the packet before it.
+    /// Urgent data goes first, and waits for two packets at most.
     ///
     /// [`Connection::set_max_rate_bps`]: crate::Connection::set_max_rate_bps
     pub max_rate_bps: Option<u64>,

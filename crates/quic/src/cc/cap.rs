@@ -47,9 +47,7 @@ impl RateCap {
     /// The time when they may.
     #[inline]
     pub fn wait(&mut self, now: Time, bytes: u64) -> Result<(), Time> {
-        if self.level > 0 {
-            self.leak(now);
-        }
+        self.leak(now);
         if bytes > self.room && bytes <= (self.rate + self.room) / MOST_ROOM {
             *self = self.clone().with_room(bytes);
         }

@@ -12,15 +12,13 @@ mod fields;
 mod input;
 mod parts;
 mod stream;
+mod terms;
 #[cfg(test)]
 mod tests;
 mod visit;
 
 pub use claim::{ClientOffer, DeviceTag, HelloChoice, SecretKind, ShownToken};
-pub use control::{
-    FromClient, FromServer, Hello, ParseOrderError, Permissions, Refresh, ScreenLayout, ScreenMark,
-    ScreenOrder, Welcome,
-};
+pub use control::{FromClient, FromServer, Hello, Refresh, ScreenLayout, ScreenMark, Welcome};
 pub use copy::InputCopy;
 pub(crate) use fields::FieldReader;
 #[cfg(any(test, feature = "encode"))]
@@ -28,6 +26,7 @@ pub(crate) use fields::PutFields;
 pub use input::{ClipboardMessage, HeldKey, PersonInput};
 pub use parts::{RecordInbox, StreamMessage};
 pub use stream::{RecordSplitter, stream_bytes};
+pub use terms::{ParseOrderError, Permissions, ScreenOrder};
 pub use visit::{VisitCount, VisitId};
 
 /// What is wrong with bytes of the peer. The connection is closed with [`code::PROTOCOL`], apart from the two
