@@ -382,6 +382,8 @@ mod tests {
 
     #[tokio::test]
     async fn what_is_urgent_waits_for_no_rate() {
+        use quickset_base::number::Unsigned as _;
+
         let (near, mut far) = tokio::io::duplex(1 << 20);
         let begin = Instant::now();
         let link = TcpLink::start(near, facts(), TcpEnd::Server);
@@ -399,7 +401,7 @@ mod tests {
             let (kind, length) = frame(&mut far).await;
             all += length;
             let most = 5000.0 + 95_000.0 * begin.elapsed().as_secs_f64();
-            assert!(all as f64 <= most, "{all} bytes, and {most} are allowed, after {n} frames");
+            assert!(all.approx() <= most, "{all} bytes, and {most} are allowed, after {n} frames");
             if kind == DesktopChannel::Control as u8 {
                 assert!(is_waited_for);
                 is_waited_for = false;

@@ -177,9 +177,9 @@ mod tests {
         // DT-71.
         let mut viewer = PageViewer::new(1 << 20);
         let long = [&[0xfc][..], &[0; 1000]].concat();
-        for (number, packet) in [(0, &[][..]), (1, &long), (2, &[0xff, 0]), (3, &[0x18, 1]), (4, &[0xfc, 1])]
-        {
-            viewer.datagram(START + FRAME * number, &datagram(number as u8, packet)).unwrap();
+        let packets = [&[][..], &long, &[0xff, 0], &[0x18, 1], &[0xfc, 1]];
+        for (number, packet) in (0..).zip(packets) {
+            viewer.datagram(START + FRAME * number.into(), &datagram(number, packet)).unwrap();
         }
         let figures = viewer.sound();
         assert_eq!((figures.frames.unreadable, figures.frames.received), (4, 1));

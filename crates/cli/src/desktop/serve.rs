@@ -71,9 +71,9 @@ pub(super) struct ServeArgs {
     /// Viewers at a time: so many with an authorised key, and beside them so many by password or token
     #[arg(long, value_name = "NUMBER", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     max_viewers: u32,
-    /// Send each viewer no more than this, like 5mbit, measured over any second: screen, sound, repair and all.
-    /// Keys do not wait for it. A viewer may ask for less (`desktop view --max-rate`) [default: as much as the
-    /// path takes]
+    /// Send each viewer no more than this, like 5mbit, measured over any second: screen, sound, repair and
+    /// all. Keys do not wait for it. A viewer may ask for less (`desktop view --max-rate`) [default: as much
+    /// as the path takes]
     #[arg(long, value_name = "RATE", value_parser = values::most_rate)]
     max_rate: Option<u64>,
     #[command(flatten)]
