@@ -44,7 +44,7 @@ fn no_second_has_more() {
                         Err(at) => now = at + Duration::from_micros(rng.below(4000)),
                     }
                 }
-                busy = busy + now.since(begin);
+                busy += now.since(begin);
                 now += Duration::from_millis(rng.below(2) * 50 * round);
             }
             assert!(meter.most <= rate / 8, "seed {seed}, {rate}: {} bytes in a second", meter.most);
