@@ -1,6 +1,6 @@
 //! Recordings of what is seen: a file that `desktop play` shows again.
 //!
-//! *In:* what a session draws, by a [`RecorderTap`]. *Out:* a file (`spec/recording.md`), written by a thread
+//! *In:* what a session draws, by a `RecorderTap`. *Out:* a file (`spec/recording.md`), written by a thread
 //! of its own. Invariants: who draws never waits for the disk; what waits for the thread is bounded, and when
 //! there is too much the recording goes on with a whole picture; a disk that is full ends the recording and
 //! nothing else. Keys and texts of the clipboard never come here.

@@ -40,6 +40,7 @@ use std::time::{Duration, Instant};
 use person::Person;
 use photo::picture;
 use programs::{Display, Program, Window};
+use quickset_desktop::ItemKind;
 use quickset_lab::relay::Relay;
 use quickset_rfb::Framebuffer;
 use quickset_sim::LinkSpec;
@@ -367,10 +368,10 @@ fn typed(lines: &[String]) -> Vec<u32> {
 /// What has not happened yet, and should.
 fn missing(counts: &BTreeMap<String, u64>) -> String {
     let count = |name: &str| counts.get(name).copied().unwrap_or(0);
-    let mut missing: Vec<&str> = quickset_desktop::ItemKind::ALL
+    let mut missing: Vec<&str> = ItemKind::ALL
         .iter()
-        // It goes to clients that take no adaptive codes.
-        .filter(|kind| **kind != quickset_desktop::ItemKind::PaletteZstd)
+        // They go to clients that take no adaptive codes, and of some pixels to others.
+        .filter(|kind| !matches!(kind, ItemKind::Palette | ItemKind::PaletteZstd))
         .map(|kind| kind.name())
         .filter(|name| count(name) == 0)
         .collect();
