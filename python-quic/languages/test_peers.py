@@ -19,7 +19,9 @@ async def meet(server, client, path):
                 said = await output(*PEERS[client], "client", lossy.address, pin)
                 lost = lossy.lost
         closed = await line(serving, "closed: ")
-        assert "7" in closed and "done" in closed
+        # A farewell that is lost is not said again by a program that has ended.
+        silent = path == "lossy" and "does not answer" in closed
+        assert silent or ("7" in closed and "done" in closed)
         assert await asyncio.wait_for(serving.wait(), 10) == 0
     return said, lost
 

@@ -55,7 +55,8 @@ impl PythonPackage {
         }
         run(place
             .program("pytest")
-            .args(["-q", "-p", "no:cacheprovider", self.folder])
+            .args(["-q", "-p", "no:cacheprovider"])
+            .arg(Path::new(self.folder).join("tests"))
             .env("PYTHONDONTWRITEBYTECODE", "1")
             .env("MPLBACKEND", "Agg"))
     }
