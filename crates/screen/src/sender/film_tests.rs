@@ -263,7 +263,7 @@ fn text(rng: &mut Rng, rect: Rect) -> Vec<u32> {
 const ORDERS: [ScreenOrder; 3] = [ScreenOrder::Ordered, ScreenOrder::Fenced, ScreenOrder::Latest];
 
 fn in_order(order: ScreenOrder) -> SenderConfig {
-    SenderConfig { order, ..SenderConfig::default() }
+    SenderConfig { order, adaptive: true, ..SenderConfig::default() }
 }
 
 #[test]
@@ -339,9 +339,11 @@ fn a_photograph_has_the_quality_that_comes_soon() {
 fn text_is_exact_at_any_quality_and_does_not_wait_for_the_film_beside_it() {
     // DT-81: 30 ms on the way, 34 behind what waits already, and a message or two.
     let quality = JpegQuality::new(1, 10).unwrap();
-    for config in
-        ORDERS.map(in_order).into_iter().chain([SenderConfig { quality, ..SenderConfig::default() }])
-    {
+    for config in ORDERS.map(in_order).into_iter().chain([SenderConfig {
+        quality,
+        adaptive: true,
+        ..SenderConfig::default()
+    }]) {
         let mut far = Far::new(config, 156);
         let mut rng = Rng::new(8);
         far.play(20);
@@ -484,7 +486,7 @@ fn at_the_error_of_thin_links_a_picture_takes_fewer_bytes_than_in_tight() {
     let size = Rect::sized(512, 288);
     let ours = |quality: u8| {
         let quality = JpegQuality::new(quality, quality).unwrap();
-        let mut far = Far::new(SenderConfig { quality, ..SenderConfig::default() }, 1 << 20);
+        let mut far = Far::new(SenderConfig { quality, adaptive: true, ..SenderConfig::default() }, 1 << 20);
         let (picture, before) = (far.reel.picture(0, size), far.sender.stats().bytes);
         far.draw(size, &picture);
         far.run(WAY * 2);

@@ -100,17 +100,24 @@ impl RectangleEncoder {
         let Some((kind, done)) = self.few_colours(few, room, out) else {
             // What takes a third of a byte for each pixel, and more, may be a part of a film.
             let is_dense = few.area() <= DENSE * room.most && loss == PixelLoss::Allowed;
-            return if is_dense { self.many_colours(screen, few, loss, room, out) } else { Ok(None) };
+            return if is_dense { self.many_colours(screen, rect, loss, room, out) } else { Ok(None) };
         };
         let bytes = out.len() - start;
         let is_dense = bytes * DENSE > done.area() && self.palette.colours().len() > MANY;
-        if is_dense && loss == PixelLoss::Allowed && is_large(done) {
-            let scan = self.scanner.scan(screen, done, self.quality)?;
-            // Lossless is worth twice the bytes.
-            if scan.len() + 3 < bytes / 2 {
+        if is_dense && loss == PixelLoss::Allowed {
+            // The upper rows of a photograph have few colours, too.
+            if is_large(rect) && (few != rect || !is_large(done)) {
                 out.truncate(start);
-                jpeg(done, self.quality, scan, out);
-                return Ok(Some((ItemKind::Jpeg, done)));
+                return self.many_colours(screen, rect, loss, room, out);
+            }
+            if is_large(done) {
+                let scan = self.scanner.scan(screen, done, self.quality)?;
+                // Lossless is worth twice the bytes.
+                if scan.len() + 3 < bytes / 2 {
+                    out.truncate(start);
+                    jpeg(done, self.quality, scan, out);
+                    return Ok(Some((ItemKind::Jpeg, done)));
+                }
             }
         }
         Ok(Some((kind, done)))
