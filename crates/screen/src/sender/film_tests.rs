@@ -294,7 +294,7 @@ fn quality_falls_with_the_rate_and_returns() {
     // DT-80.
     let quality = JpegQuality::new(25, 88).unwrap();
     for says in [true, false] {
-        let mut far = Far::new(SenderConfig { quality, ..SenderConfig::default() }, 1200);
+        let mut far = Far::new(SenderConfig { quality, adaptive: says, ..SenderConfig::default() }, 1200);
         far.says = says;
         far.play(20);
         let mut seen = BTreeMap::new();
@@ -333,6 +333,22 @@ fn a_photograph_has_the_quality_that_comes_soon() {
     println!("{fast:?} {slow:?} {slowest:?}");
     assert_eq!((fast.0, slowest.0), (90, 30));
     assert!((30..90).contains(&slow.0) && (2300..3600).contains(&slow.1), "{slow:?}");
+}
+
+#[test]
+fn a_photograph_without_loss_takes_no_more_by_adaptive_codes() {
+    // Its upper rows have few colours, too.
+    let [others, adaptive] = [false, true].map(|adaptive| {
+        let mut far = Far::new(SenderConfig { adaptive, ..SenderConfig::default() }, 12_500);
+        let picture = far.reel.picture(0, FILM);
+        far.draw(FILM, &picture);
+        far.until(FILM);
+        far.run(Duration::from_millis(200));
+        assert!(far.sender.is_at_rest());
+        far.sender.stats().bytes
+    });
+    println!("{adaptive} bytes, {others} by the other codes");
+    assert!(adaptive * 100 <= others * 103, "{adaptive}, {others} by the other codes");
 }
 
 #[test]

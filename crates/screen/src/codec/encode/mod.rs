@@ -103,21 +103,26 @@ impl RectangleEncoder {
             return if is_dense { self.many_colours(screen, rect, loss, room, out) } else { Ok(None) };
         };
         let bytes = out.len() - start;
-        let is_dense = bytes * DENSE > done.area() && self.palette.colours().len() > MANY;
+        let many = self.palette.colours().len() > MANY;
+        // Without loss other codes are shorter where this one takes a byte for each pixel, and more.
+        let is_dense = many && bytes * if loss == PixelLoss::Allowed { DENSE } else { 1 } > done.area();
+        // The upper rows of a photograph have few colours, too.
+        if is_dense && few != rect && is_large(rect) {
+            out.truncate(start);
+            return self.many_colours(screen, rect, loss, room, out);
+        }
         if is_dense && loss == PixelLoss::Allowed {
-            // The upper rows of a photograph have few colours, too.
-            if is_large(rect) && (few != rect || !is_large(done)) {
-                out.truncate(start);
-                return self.many_colours(screen, rect, loss, room, out);
+            let whole = if is_large(done) { done } else { rect };
+            if !is_large(whole) {
+                return Ok(Some((kind, done)));
             }
-            if is_large(done) {
-                let scan = self.scanner.scan(screen, done, self.quality)?;
-                // Lossless is worth twice the bytes.
-                if scan.len() + 3 < bytes / 2 {
-                    out.truncate(start);
-                    jpeg(done, self.quality, scan, out);
-                    return Ok(Some((ItemKind::Jpeg, done)));
-                }
+            let scan = self.scanner.scan(screen, whole, self.quality)?;
+            // Lossless is worth twice the bytes.
+            if scan.len() + 3 < bytes * whole.area() / done.area() / 2 {
+                out.truncate(start);
+                jpeg(whole, self.quality, scan, out);
+                let fits = out.len() - start <= room.most;
+                return Ok(Some((ItemKind::Jpeg, whole)).filter(|_| fits));
             }
         }
         Ok(Some((kind, done)))
