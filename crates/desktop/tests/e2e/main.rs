@@ -28,6 +28,9 @@ mod programs;
 #[cfg(target_os = "linux")]
 mod sound;
 mod texts;
+#[cfg(target_os = "linux")]
+#[path = "../gateway/tone.rs"]
+mod tone;
 mod vencrypt;
 #[cfg(target_os = "linux")]
 mod walled;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use quickset_base::number::{Float as _, Unsigned as _};
+use quickset_base::number::Float as _;
 use quickset_lab::relay::Relay;
 use serde_json::Value;
 use x11rb::connection::Connection as _;
@@ -21,6 +21,7 @@ use x11rb::rust_connection::RustConnection;
 use super::browser::ChromiumSeat;
 use super::firewall::Firewall;
 use super::page_scene::{ANYWHERE, PageScene, Seat as _};
+use super::tone::pure_share;
 use super::{Folder, LIMIT, LOSSY};
 
 #[tokio::test]
@@ -157,21 +158,6 @@ impl<B> PageScene<ChromiumSeat, B> {
             assert!(Instant::now() < end, "no tone is heard: {best}; {figures}; {}", self.notice());
         }
     }
-}
-
-/// Of stretches of 10 ms, the share of those that are a tone of 1 kHz and little else, by correlation with
-/// it.
-fn pure_share(heard: &[f64]) -> f64 {
-    let is_pure = |stretch: &[f64]| {
-        let angle = |n: usize| n.approx() * std::f64::consts::TAU / 48.0;
-        let cos: f64 = stretch.iter().enumerate().map(|(n, x)| x * angle(n).cos()).sum();
-        let sin: f64 = stretch.iter().enumerate().map(|(n, x)| x * angle(n).sin()).sum();
-        let energy: f64 = stretch.iter().map(|x| x * x).sum();
-        energy > 1e6 && (cos * cos + sin * sin) * 2.0 / stretch.len().approx() > 0.9 * energy
-    };
-    let stretches = heard.chunks_exact(480);
-    let count = stretches.len().approx();
-    stretches.filter(|stretch| is_pure(stretch)).count().approx() / count
 }
 
 /// A program that plays a tone of 1 kHz without an end.

@@ -22,6 +22,8 @@ mod scene;
 mod sizes;
 #[cfg(all(unix, feature = "sound"))]
 mod sound;
+#[cfg(all(unix, feature = "sound"))]
+mod tone;
 mod trust;
 mod users;
 mod vencrypt;

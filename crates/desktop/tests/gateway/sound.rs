@@ -13,6 +13,7 @@ use quickset_screen::sound::{SENDS_SOUND, SoundFrame, WANTS_SOUND};
 use super::firewall::Firewall;
 use super::person::Person;
 use super::scene::{Far, Home, LIMIT, Near, Setting, ViewWish};
+use super::tone::pure_share;
 use super::vnc::Vnc;
 use super::wire::Bare;
 
@@ -33,20 +34,9 @@ pub(crate) fn over_and_over(tone: &Path) -> SoundCommand {
     shell(&format!("while cat {}; do :; done", tone.display()))
 }
 
-/// Of stretches of 10 ms of the first channel, the share of those that are a tone of 1 kHz and little else,
-/// by correlation with it.
-fn pure_share(bytes: &[u8]) -> f64 {
-    let left: Vec<f64> = bytes.chunks_exact(4).map(|s| f64::from(i16::from_le_bytes([s[0], s[1]]))).collect();
-    let is_pure = |stretch: &[f64]| {
-        let angle = |n: usize| n.approx() * std::f64::consts::TAU / 48.0;
-        let cos: f64 = stretch.iter().enumerate().map(|(n, x)| x * angle(n).cos()).sum();
-        let sin: f64 = stretch.iter().enumerate().map(|(n, x)| x * angle(n).sin()).sum();
-        let energy: f64 = stretch.iter().map(|x| x * x).sum();
-        energy > 1e6 && (cos * cos + sin * sin) * 2.0 / stretch.len().approx() > 0.9 * energy
-    };
-    let stretches = left.chunks_exact(480);
-    let count = stretches.len().approx();
-    stretches.filter(|stretch| is_pure(stretch)).count().approx() / count
+/// The first channel of samples of 16 bits.
+fn left(bytes: &[u8]) -> Vec<f64> {
+    bytes.chunks_exact(4).map(|s| f64::from(i16::from_le_bytes([s[0], s[1]]))).collect()
 }
 
 fn known_client(home: &Home) -> GatewayFolder {
@@ -91,7 +81,7 @@ async fn what_the_desktop_plays_is_heard() {
         assert_eq!(totals.by_tcp, !by_udp);
         assert!(totals.sound.played > 100 && totals.sound.unreadable == 0, "{:?}", totals.sound);
         // On a machine that is busy otherwise there are gaps.
-        let share = pure_share(&std::fs::read(&heard).unwrap());
+        let share = pure_share(&left(&std::fs::read(&heard).unwrap()));
         assert!(share > 0.6, "{share} by_udp={by_udp}, {:?}", totals.sound);
     }
 }
