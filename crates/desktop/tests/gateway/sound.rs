@@ -3,7 +3,6 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use quickset_base::number::Unsigned as _;
 use quickset_desktop::message::{CLIPBOARD, FromClient, FromServer, Hello};
 use quickset_desktop::sound::SoundCommand;
 use quickset_desktop::trust::GatewayFolder;
