@@ -23,9 +23,10 @@ from quickset._connection import Connection
 from quickset._endpoint import Server, _is_end
 from quickset._endpoint import connect as _connect
 from quickset._endpoint import serve as _serve
-from quickset._errors import ConnectionClosed, HttpError, TooLong
+from quickset._errors import ConnectionClosed, HttpError
 from quickset._lifespan import Lifespan
 from quickset._native import Operation
+from quickset._pieces import read_whole
 from quickset._streams import Data
 from quickset._texts import Headers, as_fields, as_octets, as_texts
 from quickset.webtransport import Session, SessionHandler, SessionRequest
@@ -64,13 +65,7 @@ class _Incoming:
     async def read_all(self, limit: int = 64 << 20) -> bytes:
         """Reads all of the content. It raises `TooLong` for more than `limit` bytes. If it is cancelled, what
         it has read is lost."""
-        pieces, total = [], 0
-        while piece := await self.read():
-            pieces.append(piece)
-            total += len(piece)
-            if total > limit:
-                raise TooLong(f"the content is longer than {limit} bytes; read it piece by piece", limit)
-        return b"".join(pieces)
+        return await read_whole(self.read, limit, "content")
 
     @property
     def trailers(self) -> list[tuple[str, str]]:

@@ -28,8 +28,9 @@ from typing import Any, Callable, Optional
 from quickset import _native
 from quickset._connection import Connection
 from quickset._endpoint import HANDLER_FAILED, Server
-from quickset._errors import ConnectionClosed, SessionClosed, TooLong
+from quickset._errors import ConnectionClosed, SessionClosed
 from quickset._native import Operation
+from quickset._pieces import read_whole
 from quickset._streams import Data
 from quickset._texts import Headers, as_fields, as_texts
 
@@ -89,13 +90,7 @@ class ReceiveStream:
     async def read_all(self, limit: int = 64 << 20) -> bytes:
         """Reads all up to the end. It raises `TooLong` for more than `limit` bytes. If it is cancelled, what
         it has read is lost."""
-        pieces, total = [], 0
-        while piece := await self.read():
-            pieces.append(piece)
-            total += len(piece)
-            if total > limit:
-                raise TooLong(f"the stream is longer than {limit} bytes; read it piece by piece", limit)
-        return b"".join(pieces)
+        return await read_whole(self.read, limit, "stream")
 
     def stop(self, code: int = 0) -> None:
         """Asks the peer to send no more, with a code of 32 bits for its application."""

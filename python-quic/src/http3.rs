@@ -1,9 +1,6 @@
 //! HTTP/3: requests and responses, whose content is a stream.
 
-use std::collections::VecDeque;
-use std::pin::pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
 use pyo3::prelude::*;
@@ -21,6 +18,7 @@ use crate::connection::NativeConnection;
 use crate::errors::{Raise as _, bad};
 use crate::operation::{Answer, begin};
 use crate::parental::Parental;
+use crate::pieces::{PieceReader, PieceStream};
 use crate::slot::Slot;
 use crate::webtransport::{BegunSession, NativeSessionCall, session_request};
 
@@ -56,7 +54,7 @@ pub(crate) struct NativeHttpReply {
 /// The content of a message that comes.
 #[pyclass(frozen, module = "quickset._native")]
 pub(crate) struct NativeHttpContent {
-    content: Slot<ContentSource>,
+    content: Slot<PieceReader<Content>>,
     line: Arc<BellLine>,
 }
 
@@ -65,14 +63,6 @@ pub(crate) struct NativeHttpContent {
 pub(crate) struct NativeHttpSender {
     sender: Slot<ContentSender>,
     line: Arc<BellLine>,
-}
-
-/// Content, and what was taken from it and is not Python's yet.
-struct ContentSource {
-    content: Content,
-    taken: VecDeque<Bytes>,
-    /// Why it breaks off behind these. The content tells it once.
-    failed: Option<HttpError>,
 }
 
 /// Names and values as Python gives them.
@@ -257,14 +247,14 @@ impl NativeHttpContent {
 
     /// The fields behind the content, once that was read to its end.
     fn trailers<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
-        let trailers = self.content.with(py, |source| source.content.trailers().to_vec())?;
+        let trailers = self.content.with(py, |source| source.stream.trailers().to_vec())?;
         told(py, &trailers)
     }
 
     fn stop(&self, py: Python<'_>, code: u64) -> PyResult<()> {
         let code = ErrorCode(config::code(code)?);
         if let Some(source) = self.content.take(py)? {
-            source.content.stop(code);
+            source.stream.stop(code);
         }
         Ok(())
     }
@@ -272,49 +262,15 @@ impl NativeHttpContent {
 
 impl NativeHttpContent {
     fn new(content: Content, line: Arc<BellLine>) -> Self {
-        Self { content: Slot::new(ContentSource { content, taken: VecDeque::new(), failed: None }), line }
+        Self { content: Slot::new(PieceReader::new(content)), line }
     }
 }
 
-impl ContentSource {
-    /// Waits for bytes, and takes what else is there. Dropping the future loses nothing.
-    async fn read(&mut self, most: usize) -> Result<Vec<Bytes>, HttpError> {
-        let mut next = match self.taken.pop_front() {
-            Some(taken) => Some(taken),
-            None => match &self.failed {
-                Some(error) => return Err(error.clone()),
-                None => self.more().await?,
-            },
-        };
-        let (mut pieces, mut room) = (Vec::new(), most);
-        while let Some(mut piece) = next {
-            if piece.len() > room {
-                self.taken.push_front(piece.split_off(room));
-            }
-            room -= piece.len();
-            pieces.push(piece);
-            if room == 0 {
-                break;
-            }
-            next = self.taken.pop_front().or_else(|| self.there());
-        }
-        Ok(pieces)
-    }
+impl PieceStream for Content {
+    type Error = HttpError;
 
-    /// Waits for what comes next. That it broke off is kept: it never looks complete.
-    async fn more(&mut self) -> Result<Option<Bytes>, HttpError> {
-        self.content.next().await.inspect_err(|error| self.failed = Some(error.clone()))
-    }
-
-    /// What is there without waiting. An error is told to whoever reads on.
-    fn there(&mut self) -> Option<Bytes> {
-        if self.failed.is_some() {
-            return None;
-        }
-        match pin!(self.more()).poll(&mut Context::from_waker(Waker::noop())) {
-            Poll::Ready(Ok(next)) => next,
-            Poll::Ready(Err(_)) | Poll::Pending => None,
-        }
+    fn next_piece(&mut self) -> impl Future<Output = Result<Option<Bytes>, HttpError>> + Send {
+        self.next()
     }
 }
 

@@ -23,6 +23,7 @@ mod http3;
 mod messages;
 mod operation;
 mod parental;
+mod pieces;
 mod slot;
 mod stats;
 mod streams;

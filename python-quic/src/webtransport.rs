@@ -1,9 +1,6 @@
 //! WebTransport: sessions on a connection of HTTP/3, with their streams and datagrams.
 
-use std::collections::VecDeque;
-use std::pin::pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
 use pyo3::prelude::*;
@@ -18,6 +15,7 @@ use crate::errors::{self, Raise, bad};
 use crate::http3::{GivenFields, HttpFailure, fields, head};
 use crate::operation::{Answer, begin};
 use crate::parental::Parental;
+use crate::pieces::{PieceReader, PieceStream};
 use crate::slot::Slot;
 
 /// A session, on either side.
@@ -44,14 +42,8 @@ pub(crate) struct NativeSessionWriter {
 /// The receiving half of a session's stream.
 #[pyclass(frozen, module = "quickset._native")]
 pub(crate) struct NativeSessionReader {
-    stream: Slot<SessionSource>,
+    stream: Slot<PieceReader<RecvStream>>,
     line: Arc<BellLine>,
-}
-
-/// A stream, and what was taken from it and is not Python's yet.
-struct SessionSource {
-    stream: RecvStream,
-    taken: VecDeque<Bytes>,
 }
 
 /// Makes the request for a session.
@@ -269,7 +261,7 @@ impl NativeSessionWriter {
 
 impl NativeSessionReader {
     fn new(stream: RecvStream, line: Arc<BellLine>) -> Self {
-        Self { stream: Slot::new(SessionSource { stream, taken: VecDeque::new() }), line }
+        Self { stream: Slot::new(PieceReader::new(stream)), line }
     }
 }
 
@@ -292,34 +284,11 @@ impl NativeSessionReader {
     }
 }
 
-impl SessionSource {
-    /// Waits for bytes, and takes what else is there. Dropping the future loses nothing.
-    async fn read(&mut self, most: usize) -> Result<Vec<Bytes>, SessionError> {
-        let mut next = match self.taken.pop_front() {
-            Some(taken) => Some(taken),
-            None => self.stream.next().await?,
-        };
-        let (mut pieces, mut room) = (Vec::new(), most);
-        while let Some(mut piece) = next {
-            if piece.len() > room {
-                self.taken.push_front(piece.split_off(room));
-            }
-            room -= piece.len();
-            pieces.push(piece);
-            if room == 0 {
-                break;
-            }
-            next = self.taken.pop_front().or_else(|| self.there());
-        }
-        Ok(pieces)
-    }
+impl PieceStream for RecvStream {
+    type Error = SessionError;
 
-    /// What is there without waiting. An error is told to whoever reads on: the stream tells it each time.
-    fn there(&mut self) -> Option<Bytes> {
-        match pin!(self.stream.next()).poll(&mut Context::from_waker(Waker::noop())) {
-            Poll::Ready(Ok(next)) => next,
-            Poll::Ready(Err(_)) | Poll::Pending => None,
-        }
+    fn next_piece(&mut self) -> impl Future<Output = Result<Option<Bytes>, SessionError>> + Send {
+        self.next()
     }
 }
 
