@@ -56,6 +56,7 @@ pub(crate) fn command(names: &[String]) -> Result<()> {
     let chosen: Vec<&TestStep> =
         STEPS.iter().filter(|s| names.is_empty() || names.iter().any(|n| n == s.name)).collect();
     let (start, mut passed, mut skipped) = (Instant::now(), Vec::new(), Vec::new());
+    let mut failed = Vec::new();
     for (i, step) in chosen.iter().enumerate() {
         println!("\n=== {} ({} of {})", step.name, i + 1, chosen.len());
         let since = Instant::now();
@@ -70,8 +71,9 @@ pub(crate) fn command(names: &[String]) -> Result<()> {
                 skipped.push(step.name);
             }
             Err(error) => {
-                println!("--- {}: FAILED after {}", step.name, spoken(since.elapsed()));
-                bail!("{error:#}\nRun just this step with `cargo xtask test {}`.", step.name);
+                // The steps behind it may hold more faults, which are better seen in the same run.
+                println!("--- {}: FAILED after {}\n{error:#}", step.name, spoken(since.elapsed()));
+                failed.push(step.name);
             }
         }
     }
@@ -82,6 +84,10 @@ pub(crate) fn command(names: &[String]) -> Result<()> {
     passed.sort_by_key(|(_, took)| Reverse(*took));
     for (name, took) in passed.iter().filter(|(_, took)| took.as_secs() > 0) {
         println!("{name:>10}  {}", spoken(*took));
+    }
+    if !failed.is_empty() {
+        let names = failed.join(" ");
+        bail!("failed: {names}\nRun just what failed with `cargo xtask test {names}`.");
     }
     Ok(())
 }
@@ -104,7 +110,7 @@ fn clippy() -> Result<StepOutcome> {
 
 fn tests() -> Result<StepOutcome> {
     // Without a list of targets cargo runs unit tests, tests/, examples' builds and doctests.
-    run(cargo().args(["test", "--workspace", "--locked"]))?;
+    run(cargo().args(["test", "--workspace", "--locked", "--no-fail-fast"]))?;
     Ok(StepOutcome::Done)
 }
 
