@@ -1,9 +1,9 @@
 mod admit;
 mod alarm;
 mod pause;
+mod roster;
 mod routing;
 
-use std::collections::VecDeque;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -11,23 +11,24 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use quickset_base::{self as base, Datagram, Input, Machine, Time};
-use quickset_quic::{self as quic, ConnectionKey, Signal};
+use quickset_quic::Signal;
 
 use admit::ProofAsking;
 use alarm::Alarm;
 use pause::ReaderPause;
+use roster::Roster;
 
 use crate::connection::Connection;
 use crate::echoes::Echoes;
+use crate::ensemble::Polled;
 use crate::heavy::Heavy;
 use crate::hub::Hub;
 use crate::line::ClosingWords;
 use crate::outlet::DatagramOutlet;
 use crate::pool::ReceivePool;
 use crate::shards::ShardOf;
-use crate::shared::{LockedState, Shared, TurnNews};
+use crate::shared::{Shared, TurnNews};
 use crate::socket::{DatagramSocket, ReceiveBuffers, ReceivedCount, WIDTH};
-use crate::timers::Timers;
 
 /// The task of an endpoint: owns its sockets' buffers and timers, and polls its connections.
 ///
@@ -77,22 +78,6 @@ struct Sorting {
     row: Vec<Datagram>,
     heavy: Heavy,
     asking: ProofAsking,
-}
-
-/// The connections.
-#[derive(Default)]
-struct Roster {
-    slots: Vec<Option<Arc<Shared>>>,
-    ready: VecDeque<Arc<Shared>>,
-    /// Clients whose handshakes are through: what their applications say first leaves together with what ends
-    /// those.
-    met: Vec<Arc<Shared>>,
-    /// Those of which something came that the application answers, it may be: acknowledgements go along with
-    /// that.
-    answering: Vec<Arc<Shared>>,
-    timers: Timers,
-    /// Whose datagrams want to be read before more come.
-    crowded: Option<Arc<Shared>>,
 }
 
 /// How a connection's part of a turn ended.
@@ -352,6 +337,8 @@ impl Driver {
         let now = self.hub.now();
         for _ in 0..CONNECTION_BATCHES.min(*budget) {
             let mut state = shared.lock();
+            let waits = self.roster.ensembles.must_wait(shared.key, &state.share);
+            state.conn.await_turn(waits);
             loop {
                 if state.patience > 0 && state.conn.owes_only_acks() {
                     state.patience -= 1;
@@ -361,6 +348,7 @@ impl Driver {
                     base::Poll::Send => {
                         state.patience = 0;
                         state.drained(&mut self.news.wakes);
+                        self.roster.settle(now, shared.key, &mut state, Polled::Sent);
                         break;
                     }
                     base::Poll::Event => {
@@ -380,6 +368,9 @@ impl Driver {
                     }
                     base::Poll::Sleep(due, _) => {
                         state.drained(&mut self.news.wakes);
+                        let awaits = state.conn.awaits_turn();
+                        let polled = if awaits { Polled::Awaits } else { Polled::Rests };
+                        self.roster.settle(now, shared.key, &mut state, polled);
                         self.roster.timers.set(shared.key.index(), &mut state.timer, due);
                         return Drive::Rests;
                     }
@@ -434,6 +425,8 @@ impl Driver {
             let stats = {
                 let mut state = shared.lock();
                 self.roster.timers.forget(shared.key.index(), &mut state.timer);
+                let next = self.roster.ensembles.leave(shared.key, &mut state.share);
+                self.roster.call(next);
                 state.conn.stats()
             };
             self.hub.census().leave(shared, &stats);
@@ -488,83 +481,6 @@ impl Drop for Driver {
         drop(lobby);
         drop(never_accepted);
         self.news.wake();
-    }
-}
-
-impl Roster {
-    /// A connection that handles began is known from its first request on. True for that one.
-    fn welcome(&mut self, shared: &Arc<Shared>) -> bool {
-        let index = shared.key.index();
-        if self.slots.len() <= index {
-            self.slots.resize(index + 1, None);
-        }
-        let slot = &mut self.slots[index];
-        let is_new = slot.is_none() && !shared.lock().conn.is_drained();
-        if is_new {
-            *slot = Some(shared.clone());
-        }
-        is_new
-    }
-
-    fn get(&self, key: ConnectionKey) -> Option<&Arc<Shared>> {
-        self.slots.get(key.index())?.as_ref().filter(|shared| shared.key == key)
-    }
-
-    /// Does something to every connection, and has them looked at.
-    fn for_all(&mut self, act: impl Fn(&mut LockedState)) {
-        for shared in self.slots.iter().flatten() {
-            act(&mut shared.lock());
-            if shared.enqueue() {
-                self.ready.push_back(shared.clone());
-            }
-        }
-    }
-
-    fn remove(&mut self, key: ConnectionKey) -> bool {
-        self.get(key).is_some() && self.slots[key.index()].take().is_some()
-    }
-
-    /// Gives a connection the datagrams that came for it in a row; puts them aside while it shakes hands.
-    #[inline]
-    fn deliver(&mut self, now: Time, key: Option<ConnectionKey>, row: &mut Vec<Datagram>, heavy: &mut Heavy) {
-        if let Some((key, shared)) = key.and_then(|key| Some((key, self.get(key)?))) {
-            let mut state = shared.lock();
-            if state.connected {
-                state.conn.handle(now, Input::Received(row));
-                let crowded = shared.await_reader(&mut state).then(|| shared.clone());
-                drop(state);
-                if shared.enqueue() {
-                    let shared = shared.clone();
-                    self.ready.push_back(shared);
-                }
-                if crowded.is_some() {
-                    self.crowded = crowded;
-                }
-            } else {
-                row.drain(..).for_each(|datagram| heavy.push(key, datagram));
-            }
-        }
-        row.clear();
-    }
-
-    fn reset(&mut self, key: ConnectionKey) {
-        self.end(key, quic::Connection::on_stateless_reset);
-    }
-
-    /// Tells connections that their places are another's.
-    fn make_room(&mut self, router: &mut quic::Endpoint) {
-        while let Some(key) = router.displaced() {
-            self.end(key, quic::Connection::make_room);
-        }
-    }
-
-    fn end(&mut self, key: ConnectionKey, how: impl FnOnce(&mut quic::Connection)) {
-        if let Some(shared) = self.get(key).cloned() {
-            how(&mut shared.lock().conn);
-            if shared.enqueue() {
-                self.ready.push_back(shared);
-            }
-        }
     }
 }
 

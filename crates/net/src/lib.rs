@@ -73,6 +73,7 @@ mod datagrams;
 mod driver;
 mod echoes;
 mod endpoint;
+mod ensemble;
 mod error;
 #[cfg(target_os = "linux")]
 mod errors;

@@ -9,6 +9,7 @@ use quickset_quic::{
     self as quic, Closed, ConnectionKey, Dir, Event, SendState, Side, Signal, StreamEvent, StreamId,
 };
 
+use crate::ensemble::EnsembleShare;
 use crate::layer::{AnyLayer, LayerTurn};
 use crate::line;
 use crate::moves::{Move, MoveLog};
@@ -52,6 +53,7 @@ pub(crate) struct Shared {
 pub(crate) struct LockedState {
     pub(crate) conn: quic::Connection,
     pub(crate) timer: Timer,
+    pub(crate) share: EnsembleShare,
     /// Turns of the driver that acknowledgements may still wait for what the application answers.
     pub(crate) patience: u8,
     /// Streams that the application has handles of.
@@ -97,6 +99,7 @@ impl Shared {
         let state = LockedState {
             conn,
             timer: Timer::default(),
+            share: EnsembleShare::default(),
             patience: 0,
             streams: StreamSlots::default(),
             draining: BTreeSet::new(),

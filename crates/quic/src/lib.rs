@@ -108,7 +108,8 @@ pub use cc::{Algorithm, AlgorithmError, RateCap};
 pub use cids::IssuedCid;
 pub use config::{Migration, TransportConfig};
 pub use conn::{
-    Carrier, Connection, ConnectionStart, Datagrams, Messages, RecvStream, SendStream, StreamSet, StreamView,
+    Carrier, Connection, ConnectionStart, Datagrams, Flight, Messages, RecvStream, SendStream, StreamSet,
+    StreamView,
 };
 pub use datagram::{
     DatagramConfig, DatagramError, DatagramEvent, DatagramOptions, DatagramOutcome, DatagramTicket, Unsent,

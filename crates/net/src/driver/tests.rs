@@ -12,6 +12,8 @@ use quickset_base::{AddressPair, Batch, Rng, Seed};
 use quickset_quic::null::{NullClient, NullSecrets, NullServer};
 use quickset_quic::{ClientConfig, EndpointConfig, RetryPolicy, ServerConfig};
 
+use quickset_quic as quic;
+
 use super::*;
 use crate::shards::ShardGroup;
 use crate::socket::{Bound, SocketConfig};

@@ -1,6 +1,8 @@
 //! Two endpoints, whatever is below them, with the null session.
 
+use std::future::poll_fn;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -111,6 +113,21 @@ impl Exchanged {
 /// Waits for both.
 pub(crate) async fn both<A, B>(a: impl Future<Output = A>, b: impl Future<Output = B>) -> (A, B) {
     tokio::join!(a, b)
+}
+
+/// Waits for all of them.
+pub(crate) async fn all<T>(futures: impl IntoIterator<Item = impl Future<Output = T>>) -> Vec<T> {
+    let mut ends: Vec<_> = futures.into_iter().map(|future| (Box::pin(future), None)).collect();
+    poll_fn(|cx| {
+        for (future, end) in ends.iter_mut().filter(|(_, end)| end.is_none()) {
+            if let Poll::Ready(output) = future.as_mut().poll(cx) {
+                *end = Some(output);
+            }
+        }
+        if ends.iter().all(|(_, end)| end.is_some()) { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
+    ends.into_iter().filter_map(|(_, end)| end).collect()
 }
 
 /// Bytes that differ from one place to the next.

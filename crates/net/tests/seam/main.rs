@@ -10,11 +10,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use quickset_net::{Closed, ConnectError, DatagramSocket, Endpoint, Obstacle, Runtime, SocketConfig};
-use quickset_quic::{DatagramConfig, EcnState};
+use quickset_net::{
+    Closed, ConnectError, Connection, DatagramSocket, Endpoint, Obstacle, Runtime, SocketConfig,
+};
+use quickset_quic::{DatagramConfig, EcnState, ServerConfig};
 
 use ends::{
-    Ends, both, client_config, endpoint_config, exchange, exchange_with, pattern, server_config,
+    Ends, all, both, client_config, endpoint_config, exchange, exchange_with, pattern, server_config,
     with_datagrams,
 };
 use poller::PollerRuntime;
@@ -296,4 +298,40 @@ fn a_socket_may_leave_out_what_it_does_not_know() {
     assert!(socket.reaches_v4() && socket.hear_errors(true).is_err() && socket.hear_errors(false).is_ok());
     let wrapped = runtime.wrap(std::net::UdpSocket::bind(loopback()).unwrap(), &SocketConfig::default());
     assert_eq!(wrapped.unwrap_err().kind(), std::io::ErrorKind::Unsupported);
+}
+
+/// Three hundred connections that begin to send together would have 4 MB on the way at once, where there is
+/// room for 3 MB: they take turns instead, and nothing is lost.
+#[test]
+fn connections_to_one_address_share_what_its_socket_has_room_for() {
+    const N: usize = 300;
+    let runtime = Arc::new(SimulatedRuntime::default());
+    let wires = Wires::far(&runtime, Duration::from_micros(50), 0);
+    wires.server.holds(3_000_000);
+    let over = |wire: &Arc<Wire>, secret, server| {
+        Endpoint::over(runtime.clone(), wire.clone(), endpoint_config(secret), server).expect("entropy")
+    };
+    let many = ServerConfig { max_connections: N, ..server_config() };
+    let (server, client) = (over(&wires.server, 1, Some(many)), over(&wires.client, 2, None));
+    let (to, config) = (server.local_addr(), client_config());
+    runtime.block_on(async {
+        let connects = all((0..N).map(|_| client.connect(to, "localhost", &config)));
+        let (sources, sinks) = both(connects, all((0..N).map(|_| server.accept()))).await;
+        let content = pattern(100_000);
+        let send = async |source: Result<Connection, _>| {
+            let source = source.expect("a handshake");
+            let mut stream = source.open_uni().await.expect("it is open");
+            stream.write_all(&content).await.expect("it is read");
+            stream.finish().expect("it is open");
+            stream.finished().await.expect("all has arrived");
+        };
+        let receive = async |sink: Option<Connection>| {
+            let sink = sink.expect("an open endpoint");
+            let mut stream = sink.accept_uni().await.expect("it is open");
+            assert!(stream.read_to_end(content.len()).await.expect("all of it comes") == content);
+            sink
+        };
+        both(all(sources.into_iter().map(send)), all(sinks.into_iter().map(receive))).await;
+    });
+    assert_eq!(wires.client.lost(), 0, "of {}", wires.client.carried());
 }

@@ -41,6 +41,7 @@ struct WireState {
     lost: usize,
     was_full: usize,
     room: Option<usize>,
+    holds: Option<usize>,
     most: Option<usize>,
 }
 
@@ -98,7 +99,12 @@ impl Wire {
         self.state().room = Some(datagrams);
     }
 
-    /// Whether one more of this way may be on it.
+    /// As many bytes wait to be read at most: what comes on top of them is lost.
+    pub(crate) fn holds(&self, bytes: usize) {
+        self.state().holds = Some(bytes);
+    }
+
+    /// Takes a datagram to the other end, unless it is lost.
     fn carry(&self, ecn: Ecn, bytes: &[u8]) {
         let Some(peer) = self.peer.lock().expect(NO_PANIC).upgrade() else { return };
         {
@@ -111,6 +117,12 @@ impl Wire {
         }
         let at = self.runtime.time() + self.delay;
         let mut there = peer.state();
+        let waiting: usize = there.incoming.iter().map(|(_, _, bytes)| bytes.len()).sum();
+        if there.holds.is_some_and(|most| waiting + bytes.len() > most) {
+            drop(there);
+            self.state().lost += 1;
+            return;
+        }
         there.incoming.push_back((at, ecn, bytes.to_vec()));
         if let Some(reader) = there.reader.clone() {
             self.runtime.wake_at(at, reader);

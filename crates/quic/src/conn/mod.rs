@@ -55,6 +55,7 @@ use crate::work::WorkAllowance as Work;
 pub(crate) use allowance::{CONNECTION_COST, MemoryAllowance};
 pub use handles::{Datagrams, Messages, RecvStream, SendStream, StreamSet, StreamView};
 pub use start::ConnectionStart;
+pub use verbs::Flight;
 pub(crate) use versions::{Negotiated, wished};
 pub use work::Carrier;
 use work::pace;
@@ -327,7 +328,7 @@ impl Connection {
             self.link.path.recovery.deadline(self.link.may_probe()),
             // What may not be sent is not waited for: more has to come first.
             self.link.acks.data.deadline().filter(|_| self.link.may_probe()),
-            self.link.paced_until.filter(|_| !held).map(|t| (t, Reason::Pacing)),
+            self.link.held.paced_until.filter(|_| !held).map(|t| (t, Reason::Pacing)),
             // From then on it waits as all data does.
             self.traffic.piggyback_by.filter(|at| *at > self.common.now).map(|t| (t, Reason::AckDelay)),
             self.vigil_due().map(|t| (t, Reason::KeepAlive)),

@@ -1,4 +1,6 @@
-use quickset_base::{AddressPair, Time};
+use std::net::SocketAddr;
+
+use quickset_base::{AddressPair, Duration, Time};
 use quickset_wire::{Dir, Side, Space};
 
 use super::handles::sent_as;
@@ -11,6 +13,25 @@ use crate::event::{Event, Signal};
 use crate::keys::CryptoSession;
 use crate::packet::{Channel, Phase, Want};
 use crate::stats::{EcnStats, MtuStats, Stats};
+
+/// What a connection has under way, for whoever shares out what connections to one address may have together:
+/// [`Connection::flight`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Flight {
+    /// The address that it goes to.
+    pub remote: SocketAddr,
+    /// Bytes in flight (RFC 9002 §2).
+    pub bytes: u64,
+    /// There is more to send, which congestion control does not let leave yet, or had no turn so far.
+    pub more: bool,
+    /// Packets declared lost so far.
+    pub lost: u64,
+    /// The last sample of the round trip (RFC 9002 §5.3: `adjusted_rtt`), and the smoothed one; what is
+    /// assumed before there is one.
+    pub trip: Duration,
+    /// See [`trip`](Self::trip).
+    pub srtt: Duration,
+}
 
 /// What an application and its driver ask of a connection. After any of these, the connection is polled.
 impl Connection {
@@ -148,6 +169,32 @@ impl Connection {
     /// change acknowledged). False when it is not.
     pub fn update_keys(&mut self, now: Time) -> bool {
         self.common.phase == Phase::Confirmed && self.link.keys.update(now)
+    }
+
+    /// Says whether it is the turn of other connections: then nothing leaves from here on but what
+    /// congestion control is not asked for, which are acknowledgements, probes and farewells.
+    pub fn await_turn(&mut self, is_others: bool) {
+        (self.link.held.is_others_turn, self.link.held.awaits_turn) = (is_others, false);
+    }
+
+    /// Returns whether something would have left but for [`await_turn`](Self::await_turn).
+    pub fn awaits_turn(&self) -> bool {
+        self.link.held.awaits_turn
+    }
+
+    /// Returns what is under way to the peer.
+    pub fn flight(&self) -> Flight {
+        let (path, is_open) = (&self.link.path, self.life.lifecycle.is_open());
+        let rtt = path.recovery.rtt();
+        Flight {
+            remote: path.address.remote,
+            // Of what it sent nobody is heard any more once it closes.
+            bytes: if is_open { path.recovery.in_flight() } else { 0 },
+            more: is_open && self.wants_data(),
+            lost: self.common.stats.lost_packets,
+            trip: rtt.adjusted(),
+            srtt: rtt.smoothed(),
+        }
     }
 
     /// What was counted so far.

@@ -52,8 +52,7 @@ pub(crate) struct PacketLink {
     /// What the first bits of packets may be: of those that we get and of those that we send.
     pub(crate) form: ShortHeaderForm,
     pub(crate) grease: Grease,
-    /// The pacer lets the next packet go then.
-    pub(crate) paced_until: Option<Time>,
+    pub(crate) held: HeldData,
     /// Bytes that the frames of the last packet took.
     pub(crate) filled: usize,
     /// Probes owed by space (RFC 9002 §6.2.4).
@@ -62,6 +61,17 @@ pub(crate) struct PacketLink {
     pub(crate) tokens: Vec<FrameToken>,
     /// Packets of the batch that is being built, and where they are in it.
     pub(crate) unsealed: Vec<(Range<usize>, Unsealed)>,
+}
+
+/// What keeps data from leaving though the window has room for it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct HeldData {
+    /// The pacer lets the next packet go then.
+    pub(crate) paced_until: Option<Time>,
+    /// It is the turn of other connections of the same owner.
+    pub(crate) is_others_turn: bool,
+    /// Something would have left but for that.
+    pub(crate) awaits_turn: bool,
 }
 
 /// What a move to another path means for others.
@@ -119,7 +129,7 @@ impl PacketLink {
             token,
             form: ShortHeaderForm::new(config.grease_quic_bit),
             grease: Grease::default(),
-            paced_until: None,
+            held: HeldData::default(),
             filled: 0,
             probes: [0; 3],
             tokens: Vec::new(),

@@ -268,7 +268,7 @@ impl PacketLink {
             self.path.probe.begin(now, patience);
         }
         self.leave(cx, left, patience)?;
-        self.paced_until = None;
+        self.held.paced_until = None;
         self.moved.is_narrow |= is_narrow;
         self.moved.is_under_way = true;
         self.announce_reset_token(cx);

@@ -120,7 +120,7 @@ impl PacketLink {
         self.path.recovery.change_path(number, None, cx.now);
         self.path.congestion = cx.config.congestion.build(mtu, cx.now);
         self.path.pacer = Pacer::new(mtu, cx.now);
-        self.paced_until = None;
+        self.held.paced_until = None;
     }
 
     /// The size of datagrams is another one, and perhaps a smaller one.

@@ -102,7 +102,7 @@ impl Connection {
 
     /// Fills `out` with all that wants to leave and may. False when that is nothing.
     pub(crate) fn transmit(&mut self, out: &mut Batch) -> bool {
-        self.link.paced_until = None;
+        self.link.held.paced_until = None;
         out.path = self.link.path.address;
         if !self.life.lifecycle.is_open() {
             let control = self.link.path.congestion.control();
@@ -168,6 +168,10 @@ impl Transmission<'_> {
         if self.conn.link.path.recovery.in_flight() + size as u64 > self.control.window {
             return false;
         }
+        if self.conn.link.held.is_others_turn {
+            self.conn.link.held.awaits_turn = true;
+            return false;
+        }
         let (now, bytes, mut backlog) = (self.conn.common.now, size as u64, self.backlog());
         let path = &mut self.conn.link.path;
         let srtt = path.recovery.rtt().smoothed();
@@ -180,7 +184,7 @@ impl Transmission<'_> {
         match leave.and_then(|()| path.pacer.allow(now, bytes, backlog, &self.control, srtt)) {
             Ok(()) => true,
             Err(at) => {
-                self.conn.link.paced_until = Some(at);
+                self.conn.link.held.paced_until = Some(at);
                 false
             }
         }
