@@ -42,7 +42,7 @@
 //! | scheduled | who is served as long as nothing changes: from the root down the active children of the best urgency; of these the first that is not incremental, if there is one, else all |
 //! | balance | what a leaf may still send in this round; below zero it is a debt, which it has as long as it is backlogged, and its class when it runs idle; the root owes nothing |
 //! | round | Q bytes, divided from the root down: at each branch by weight among those that take part |
-//! | Q | the largest frame · (1 + the sum of wi/wmin over scheduled leaves, none more than 1000), wi the product of shares from the root: the least gets a frame or so each round; up to eight times as much where many are scheduled and rounds may be longer ([`Tree::set_longest_round`]) |
+//! | Q | the largest frame · (1 + the sum of wi/wmin over scheduled leaves, none more than 1000), wi the product of shares from the root: the least gets a frame or so each round; up to 32 times as much where many are scheduled and rounds may be longer ([`Tree::set_longest_round`]) |
 //! | visit | a branch's part of a round: what each unit of weight gets (fq) is fixed for it |
 //! | residual | what a branch has back from children that ran idle (R); divided in another visit when the first is over, and handed up when nobody below can use it. What nobody at all can use lapses |
 //!

@@ -286,7 +286,7 @@ impl<K> Tree<K> {
     }
 
     /// Rounds of at most so many bytes are short enough from now on; 0 at first. Where more than a hundred
-    /// leaves wait, each has up to eight frames a turn then instead of one or two: to go from one to the
+    /// leaves wait, each has up to 32 frames a turn then instead of one or two: to go from one to the
     /// next costs cache misses, on both sides of a connection. Shares stay what they are. Rounds of which
     /// one frame for each leaf is more stay as short as that.
     pub fn set_longest_round(&mut self, bytes: u64) {

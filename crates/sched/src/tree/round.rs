@@ -239,7 +239,7 @@ const MOST_WEIGHT: f64 = 1000.0;
 /// Leaves between which turns may change with every frame: their state is some kilobytes each, with that of
 /// the application.
 const CACHED: f64 = 128.0;
-/// Frames of a turn at most, of leaves with the least weight; more gains little.
-const MOST_FRAMES: f64 = 8.0;
+/// Frames of a turn at most, of leaves with the least weight; twice as many gain nothing more.
+const MOST_FRAMES: f64 = 32.0;
 /// Leaves for which Q is always exact.
 const FREE_VISITS: u64 = 64;

@@ -142,7 +142,7 @@ fn who_has_nothing_to_send_is_not_looked_at() {
 fn many_leaves_have_longer_turns_where_rounds_may_be_long_and_the_same_shares() {
     // (leaves, frames that a round may have, frames of a turn)
     let cases =
-        [(100, 1 << 20, 1.0), (256, 1 << 20, 2.0), (1024, 0, 1.0), (1024, 4096, 4.0), (5000, 1 << 20, 8.0)];
+        [(100, 1 << 20, 1.0), (256, 1 << 20, 2.0), (1024, 0, 1.0), (1024, 4096, 4.0), (5000, 1 << 20, 32.0)];
     for (leaves, longest, frames) in cases {
         let mut tree = Tree::new(1000, 6000);
         tree.set_longest_round(1000 * longest);
@@ -161,7 +161,10 @@ fn many_leaves_have_longer_turns_where_rounds_may_be_long_and_the_same_shares() 
             tree.charge(leaf, 1000);
         }
         let each = f64::from(sent.iter().sum::<u32>()) / f64::from(turns);
-        assert!((each - frames).abs() < 0.1, "{leaves}, {longest}: {each} frames a turn");
+        assert!(
+            (each - frames).abs() < f64::max(0.1, frames / 100.0),
+            "{leaves}, {longest}: {each} frames a turn"
+        );
         let [least, most] = [sent.iter().min().unwrap(), sent.iter().max().unwrap()];
         assert!(f64::from(most - least) <= frames + 1.0, "{leaves}, {longest}: {least} to {most} frames");
     }
