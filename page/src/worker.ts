@@ -26,6 +26,8 @@ const FIRST_TRY = 1000;
 const LONGEST_TRY = 15_000;
 /** The longest that what came is not drawn, in milliseconds: a small part of a frame. */
 const UNDRAWN = 4;
+/** How long a session that is left lasts, in milliseconds: the server ends it at the hello of the next. */
+const HANDED_OVER = 3000;
 const QUIC_WITHIN = 5000;
 const TCP_WITHIN = 10_000;
 /** How long a speaker may say nothing, in milliseconds. */
@@ -335,7 +337,9 @@ async function look(mine: Session, place: Place, who: Visitor): Promise<Carrier 
     if ('other' in end) {
       ended.catch(() => {});
       mine.end();
-      mine.carrier.close(0, 'the session goes on by another way');
+      // The hello of the next one ends it at the server, which hands over what is held down: had it ended
+      // before, what is dragged would fall.
+      scope.setTimeout(() => mine.carrier.close(0, 'the session goes on by another way'), HANDED_OVER);
       return end.other;
     }
     if (!mine.isOver) tell({ kind: 'ended', ...ofEnding(end.ending.code, end.ending.reason) });

@@ -127,8 +127,39 @@ async fn the_page_goes_by_tcp_behind_a_firewall_without_udp() {
             assert!(begun.elapsed() < BACK, "{:?}", begun.elapsed());
             scene.settle().await;
         }
+        drags(&mut scene, &net, verdict).await;
         scene.end();
     }
+}
+
+/// A button that is down stays down while the page goes on by TCP and comes back to QUIC, and goes up once.
+async fn drags<B>(scene: &mut PageScene<ChromiumSeat, B>, net: &Walled, verdict: Verdict) {
+    let buttons = |scene: &PageScene<ChromiumSeat, B>| {
+        let lines = scene.far_events();
+        let count = |what: &str| lines.iter().filter(|line| line.starts_with(what)).count();
+        (count("ButtonPress"), count("ButtonRelease"))
+    };
+    scene.lead_the_pointer(600, 100).await;
+    let before = buttons(scene);
+    scene.seat.hold(true);
+    net.block(verdict);
+    scene.point(610, 110);
+    scene.goes_by("TCP").await;
+    scene.point(620, 120);
+    assert!(net.open() > 0, "the firewall has stopped something");
+    scene.goes_by("QUIC").await;
+    scene.point(630, 130);
+    scene.seat.hold(false);
+    let end = Instant::now() + LIMIT;
+    while buttons(scene).1 == before.1 {
+        assert!(Instant::now() < end, "it never goes up: {:?}", scene.far_events());
+        scene.far.look(Duration::from_millis(20)).await;
+    }
+    assert_eq!(buttons(scene), (before.0 + 1, before.1 + 1), "{:?}", scene.far_events());
+    // The line behind the name of an event says where, and the next one which button.
+    let lines = scene.far_events();
+    let up = lines.iter().rposition(|line| line.starts_with("ButtonRelease")).unwrap();
+    assert!(lines[up + 1].contains("root:(630,130)"), "{:?}", &lines[up..]);
 }
 
 /// It tells its figures with each answer.

@@ -66,6 +66,9 @@ async fn a_browser_goes_by_tcp_while_udp_does_not_get_through() {
 pub(crate) struct ChromiumSeat {
     chromium: Chromium,
     tab: Tab,
+    /// Where the pointer is, and whether its left button is down.
+    pointer: (f64, f64),
+    is_down: bool,
 }
 
 impl ChromiumSeat {
@@ -80,7 +83,7 @@ impl ChromiumSeat {
         let tab = chromium.open(opening.url);
         // Whoever looks at the tab.
         chromium.ask(Some(&tab), "Emulation.setFocusEmulationEnabled", &json!({ "enabled": true }));
-        Self { chromium, tab }
+        Self { chromium, tab, pointer: (0.0, 0.0), is_down: false }
     }
 
     /// Clicks on what the page calls so, as a person does.
@@ -94,6 +97,14 @@ impl ChromiumSeat {
                 json!({ "type": what, "x": middle[0], "y": middle[1], "button": "left", "clickCount": 1 });
             self.chromium.ask(Some(&self.tab), "Input.dispatchMouseEvent", &event);
         }
+    }
+
+    /// Presses the left button where the pointer is, or lets it go.
+    pub(crate) fn hold(&mut self, is_down: bool) {
+        self.is_down = is_down;
+        let (what, (x, y)) = (if is_down { "mousePressed" } else { "mouseReleased" }, self.pointer);
+        let event = json!({ "type": what, "x": x, "y": y, "button": "left", "clickCount": 1 });
+        self.chromium.ask(Some(&self.tab), "Input.dispatchMouseEvent", &event);
     }
 
     pub(crate) fn may_use_the_clipboard(&mut self) {
@@ -112,7 +123,9 @@ impl Seat for ChromiumSeat {
     }
 
     fn point(&mut self, x: f64, y: f64) {
-        let event = json!({ "type": "mouseMoved", "x": x, "y": y });
+        self.pointer = (x, y);
+        let (button, buttons) = if self.is_down { ("left", 1) } else { ("none", 0) };
+        let event = json!({ "type": "mouseMoved", "x": x, "y": y, "button": button, "buttons": buttons });
         self.chromium.ask(Some(&self.tab), "Input.dispatchMouseEvent", &event);
     }
 

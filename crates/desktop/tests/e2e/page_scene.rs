@@ -188,6 +188,11 @@ impl<S: Seat, B> PageScene<S, B> {
         }
     }
 
+    /// What the window on the desktop has told of keys and buttons so far.
+    pub(crate) fn far_events(&self) -> Vec<String> {
+        self.xev.lines()
+    }
+
     /// Moves the page's pointer to a place of the desktop, by whole pixels of the window.
     pub(crate) fn point(&mut self, x: u16, y: u16) {
         let place = format!(
