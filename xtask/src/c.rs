@@ -24,7 +24,7 @@ pub(crate) fn command(args: &[String]) -> Result<()> {
         _ => bail!("{args:?} is not understood; usage: cargo xtask c [--prefix FOLDER]"),
     };
     run(cargo().args(["build", "--locked", "--package", "quickset-ffi", "--release"]))?;
-    install(&target().join("release"), &prefix)
+    install(&target().join("release"), &prefix, Path::new("/"))
 }
 
 /// The step of `cargo xtask test`: the examples, compiled as README.md says, with either library. What the
@@ -38,7 +38,7 @@ pub(crate) fn step() -> Result<StepOutcome> {
     // As the step of the tests builds it, so that nothing is built twice.
     run(cargo().args(["test", "--workspace", "--locked", "--test", "header", "--no-run"]))?;
     let prefix = root().join("target/c");
-    install(&target().join("debug/deps"), &prefix)?;
+    install(&target().join("debug/deps"), &prefix, Path::new("/"))?;
     for compiler in compilers {
         for linked in ["shared", "static"] {
             let [server, client] =
@@ -54,10 +54,12 @@ pub(crate) fn target() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
 }
 
-/// Copies what was built in `from` to where compilers look for it below `prefix`.
-fn install(from: &Path, prefix: &Path) -> Result<()> {
+/// Copies what was built in `from` to where compilers look for it below `prefix`, of the system whose root is
+/// the folder `system`.
+pub(crate) fn install(from: &Path, prefix: &Path, system: &Path) -> Result<()> {
     let crate_folder = root().join("crates/ffi");
-    let (include, lib) = (prefix.join("include"), prefix.join("lib"));
+    let there = system.join(prefix.strip_prefix("/").unwrap_or(prefix));
+    let (include, lib) = (there.join("include"), there.join("lib"));
     let packages = lib.join("pkgconfig");
     for folder in [&include, &packages] {
         fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;

@@ -6,6 +6,7 @@ mod alone;
 mod check;
 mod deb;
 mod image;
+mod languages;
 mod npm;
 mod recipes;
 mod rpm;
@@ -28,10 +29,13 @@ pub(crate) fn command(args: &[String]) -> Result<()> {
     let (build, rest) = DistBuild::read(args)?;
     match rest.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["program"] => handed(&build, None).map(drop),
-        ["check"] => check::check(&build),
+        ["check", ref names @ ..] => check::command(&build, names),
         ["twice", ref names @ ..] => twice::command(&build, names),
         [] => make(&build, &["deb"]),
-        ["all"] => make(&build, &PARTS.iter().map(|part| part.name).collect::<Vec<_>>()),
+        ["all"] => {
+            sums::cleared(&release())?;
+            make(&build, &PARTS.iter().map(|part| part.name).collect::<Vec<_>>())
+        }
         ref names => make(&build, names),
     }
 }
@@ -98,7 +102,7 @@ fn make(build: &DistBuild, names: &[&str]) -> Result<()> {
     let known = || PARTS.iter().map(|part| part.name).collect::<Vec<_>>().join(", ");
     if let Some(unknown) = names.iter().find(|name| PARTS.iter().all(|part| part.name != **name)) {
         bail!(
-            "{unknown:?} is not understood; usage: cargo xtask dist [--profile NAME | --binary FILE] [PART… | all | program | check | twice [PART…]], \
+            "{unknown:?} is not understood; usage: cargo xtask dist [--profile NAME | --binary FILE] [PART… | all | program | check [deb | c | wheel]… | twice [PART…]], \
              with the parts {}",
             known()
         );
@@ -178,23 +182,7 @@ fn handed(build: &DistBuild, triple: Option<&str>) -> Result<PathBuf> {
         run(Command::new("install").args(["-m", "755"]).arg(program).arg(handed.join("quickset")))?;
         return Ok(handed);
     }
-    let profile = build.profile.as_str();
-    let mut command = cargo();
-    command.args(["build", "--locked", "--package", "quickset-cli", "--profile", profile]);
-    let mut folder = target_folder();
-    if build.is_for_others() {
-        let places = PlaceNames::of_this_machine()?.with_target(&folder);
-        // No time of the commit: nothing that is compiled asks for one, and libraries in C would be compiled anew
-        // for each commit.
-        command.env("RUSTFLAGS", places.of_rust());
-        command.env("CFLAGS", places.of_c()).env("CXXFLAGS", places.of_c());
-    }
-    if let Some(triple) = triple {
-        command.args(["--target", triple]);
-        folder.push(triple);
-    }
-    run(&mut command)?;
-    folder.push(if profile == "dev" { "debug" } else { profile });
+    let folder = compiled(build, "quickset-cli", triple)?;
     let (built, handed) = (folder.join("quickset"), folder.join("handed"));
     std::fs::create_dir_all(&handed)?;
     let [program, debug] = ["quickset", "quickset.debug"].map(|name| handed.join(name));
@@ -213,6 +201,28 @@ fn handed(build: &DistBuild, triple: Option<&str>) -> Result<PathBuf> {
         tell_size(file)?;
     }
     Ok(handed)
+}
+
+/// Builds a package of the workspace with the profile and returns the folder of what cargo made.
+fn compiled(build: &DistBuild, package: &str, triple: Option<&str>) -> Result<PathBuf> {
+    let profile = build.profile.as_str();
+    let mut command = cargo();
+    command.args(["build", "--locked", "--package", package, "--profile", profile]);
+    let mut folder = target_folder();
+    if build.is_for_others() {
+        let places = PlaceNames::of_this_machine()?.with_target(&folder);
+        // No time of the commit: nothing that is compiled asks for one, and libraries in C would be compiled anew
+        // for each commit.
+        command.env("RUSTFLAGS", places.of_rust());
+        command.env("CFLAGS", places.of_c()).env("CXXFLAGS", places.of_c());
+    }
+    if let Some(triple) = triple {
+        command.args(["--target", triple]);
+        folder.push(triple);
+    }
+    run(&mut command)?;
+    folder.push(if profile == "dev" { "debug" } else { profile });
+    Ok(folder)
 }
 
 fn tell_size(file: &Path) -> Result<()> {

@@ -118,8 +118,8 @@ const COMMANDS: &[XtaskCommand] = &[
     },
     XtaskCommand {
         name: "dist",
-        arguments: "[--profile NAME | --binary FILE] [PART… | all | program | check | twice [PART…]]",
-        about: "what is handed out: a Debian package (unless told), RPM, image, wheels, npm…; or try the Debian package; or build twice and compare",
+        arguments: "[--profile NAME | --binary FILE] [PART… | all | program | check [deb | c | wheel]… | twice [PART…]]",
+        about: "what is handed out: a Debian package (unless told), RPM, image, wheels, npm…; or try the Debian package, the C interface and the wheel in a minimal Debian; or build twice and compare",
         run: dist::command,
     },
     XtaskCommand {

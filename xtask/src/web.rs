@@ -173,5 +173,5 @@ fn same(one: &Path, other: &Path) -> bool {
 
 /// Where the page is kept, and the file there that says what compiled the module.
 pub(crate) const KEPT: &str = "crates/cli/page";
-const COMPILER: &str = "built-by";
+pub(crate) const COMPILER: &str = "built-by";
 const TARGET: &str = "wasm32-unknown-unknown";

@@ -1,24 +1,42 @@
-//! `cargo xtask dist check`: the package in a minimal Debian 12 below `target/dist`: lintian, the units as
-//! systemd reads them, then installed, looked at with a browser, used, replaced by the next one, removed and
-//! purged.
+//! `cargo xtask dist check`: what is handed out, in a minimal Debian 12 below `target/dist`. The package of
+//! Debian: lintian, the units as systemd reads them, then installed, looked at with a browser, used, replaced by
+//! the next one, removed and purged. The others are in `languages`.
 //!
-//! The system as it is without the package is made once. Mounts and network are in namespaces of their own.
+//! The system as it is without what is tried is made once. Mounts and network are in namespaces of their own.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result, bail, ensure};
 use serde_json::Value;
 
-use super::{DistBuild, deb, handed, work};
+use super::{DistBuild, deb, handed, languages, work};
 use crate::bare;
 use crate::needs::{self, Needed, is_root};
 use crate::run::{cargo, on_path, output, root, run};
 use crate::viewers::program;
 
-pub(super) fn check(build: &DistBuild) -> Result<()> {
+/// Tries all, or what is named.
+pub(super) fn command(build: &DistBuild, names: &[&str]) -> Result<()> {
+    if let Some(unknown) = names.iter().find(|name| CHECKS.iter().all(|check| check.0 != **name)) {
+        let known: Vec<&str> = CHECKS.iter().map(|check| check.0).collect();
+        bail!("there is no check {unknown:?}; there are {}", known.join(", "));
+    }
     ensure!(is_root(), "only root can make a system below target/dist: try it with sudo");
+    for (name, check) in CHECKS.iter().filter(|(name, _)| names.is_empty() || names.contains(name)) {
+        println!("\n=== {name}");
+        check(build).with_context(|| (*name).to_owned())?;
+    }
+    Ok(())
+}
+
+type DistCheck = fn(&DistBuild) -> Result<()>;
+
+const CHECKS: &[(&str, DistCheck)] =
+    &[("deb", package), ("c", languages::c_interface), ("wheel", languages::wheel)];
+
+fn package(build: &DistBuild) -> Result<()> {
     needs::ensure(NEEDS)?;
     let (handed, newcomer) = (handed(build, None)?, newcomer()?);
     let [first, second] = [1, 2].map(|revision| deb::package(&handed, revision, &work()));
@@ -27,18 +45,8 @@ pub(super) fn check(build: &DistBuild) -> Result<()> {
     let work = work();
     units(&work.join("tree"))?;
 
-    let (base, system) = (work.join("base"), work.join("system"));
-    if !base.join("made").is_file() {
-        bare::make(&base, "ca-certificates,man-db,bash-completion")?;
-        // Last, so that it is there whole or is made again.
-        fs::write(base.join("made"), "")?;
-    }
-    if system.exists() {
-        fs::remove_dir_all(&system)?;
-    }
-    run(Command::new("cp").args(["--archive", "--reflink=auto"]).args([&base, &system]))?;
+    let system = fresh_system("deb", "ca-certificates,man-db,bash-completion")?;
     let packages = system.join("packages");
-    fs::create_dir(&packages)?;
     fs::copy(first, packages.join("first.deb"))?;
     fs::copy(second, packages.join("second.deb"))?;
     for (script, steps) in [("newcomer.sh", NEWCOMER), ("steps.sh", STEPS)] {
@@ -50,6 +58,25 @@ pub(super) fn check(build: &DistBuild) -> Result<()> {
         .args([&system, &newcomer, &picture]))?;
     println!("the package was installed, used, replaced, removed and purged; see {}", picture.display());
     Ok(())
+}
+
+/// A minimal Debian with these packages (commas between them) that nobody has used, and an empty folder
+/// `packages` in it. What it is copied from is made again only for other packages.
+pub(super) fn fresh_system(name: &str, packages: &str) -> Result<PathBuf> {
+    needs::ensure(SYSTEM_NEEDS)?;
+    let [base, system] = ["base", "system"].map(|what| work().join(format!("{what}-{name}")));
+    let made = base.join("made");
+    if !fs::read_to_string(&made).is_ok_and(|with| with == packages) {
+        bare::make(&base, packages)?;
+        // Last, so that it is there whole or is made again.
+        fs::write(&made, packages)?;
+    }
+    if system.exists() {
+        fs::remove_dir_all(&system)?;
+    }
+    run(Command::new("cp").args(["--archive", "--reflink=auto"]).args([&base, &system]))?;
+    fs::create_dir(system.join("packages"))?;
+    Ok(system)
 }
 
 /// Builds the test that opens the link in a browser, and returns its program.
@@ -138,8 +165,8 @@ QUICKSET_NEWCOMER_BEGUN=$(cat "$system/tmp/begun") QUICKSET_NEWCOMER_SERVE="$sys
 within steps
 "#;
 
-/// What both scripts begin with.
-const COMMON: &str = r#"set -eu
+/// What all scripts begin with.
+pub(super) const COMMON: &str = r#"set -eu
 step() { echo "-- $*"; }
 fail() { echo "FAILED: $*" >&2; exit 1; }
 # A line of a file, which somebody is about to write.
@@ -242,13 +269,28 @@ files >/tmp/after
 diff /tmp/before /tmp/after || fail "the package left something, or took something along"
 "#;
 
-const NEEDS: &[Needed] = &[
+const SYSTEM_NEEDS: &[Needed] = &[
     program("debootstrap", "debootstrap", "dist: a minimal Debian"),
-    program("lintian", "lintian", "dist: what Debian asks of a package"),
     program("unshare", "util-linux", "dist: mounts of their own"),
     program("ip", "iproute2", "dist: a loopback of its own"),
+];
+
+const NEEDS: &[Needed] = &[
+    program("lintian", "lintian", "dist: what Debian asks of a package"),
     program("Xtigervnc", "tigervnc-standalone-server", "dist: a desktop"),
     program("xsetroot", "x11-xserver-utils", "dist: what the desktop shows"),
     program("xterm", "xterm", "dist: what the desktop shows"),
     program("chromium", "chromium", "dist: the newcomer's browser"),
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unknown_check_is_named_with_those_that_there_are() {
+        let build = DistBuild { profile: "dev".into(), program: None };
+        let error = command(&build, &["whel"]).expect_err("no such check").to_string();
+        assert!(error.contains("\"whel\"") && error.contains("deb, c, wheel"), "{error}");
+    }
+}

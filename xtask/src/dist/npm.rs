@@ -8,6 +8,7 @@ use std::process::Command;
 use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
 
+use super::tree::files_below;
 use super::{DistBuild, emptied, epoch, release, tell_size, work};
 use crate::run::{StepOutcome, output, root, run};
 use crate::web;
@@ -22,9 +23,9 @@ pub(super) fn part(_build: &DistBuild) -> Result<StepOutcome> {
         emptied(folder)?;
     }
     web::fences(&fences)?;
-    for name in ["index.html", "page.css", "page.js", "worker.js", "viewer.wasm"] {
+    for name in page()? {
         // What is committed: the command serves the same.
-        copy(&root().join(web::KEPT).join(name), &viewer.join(name))?;
+        copy(&root().join(web::KEPT).join(&name), &viewer.join(&name))?;
     }
     for (folder, source) in [(&viewer, "page/package"), (&fences, "page/fences")] {
         for name in ["package.json", "README.md"] {
@@ -37,6 +38,12 @@ pub(super) fn part(_build: &DistBuild) -> Result<StepOutcome> {
     }
     import(&work.join("imported"))?;
     Ok(StepOutcome::Done)
+}
+
+/// The files of the page that the command serves.
+fn page() -> Result<Vec<String>> {
+    let files = files_below(&root().join(web::KEPT))?;
+    Ok(files.into_iter().filter(|name| name != web::COMPILER).collect())
 }
 
 /// Packs a folder, of which each file that its manifest names has to be there, and no other.
@@ -64,6 +71,8 @@ fn pack(folder: &Path) -> Result<()> {
         .filter_map(|file| file["path"].as_str())
         .collect();
     packed.sort_unstable();
+    let there = files_below(folder)?;
+    ensure!(there == expected, "there are {there:?}, and the manifest names {expected:?}");
     ensure!(packed == expected, "npm would pack {packed:?}, and {expected:?} are the package");
     let made: Value =
         serde_json::from_str(&output(&mut npm(&["--pack-destination", &release().to_string_lossy()])?)?)?;
@@ -128,6 +137,19 @@ mod tests {
             assert_eq!(manifest["license"], env!("CARGO_PKG_LICENSE"), "{folder}");
             let address = manifest["repository"]["url"].as_str().unwrap();
             assert_eq!(address, format!("git+{}.git", env!("CARGO_PKG_REPOSITORY")), "{folder}");
+        }
+    }
+
+    #[test]
+    fn the_package_of_the_page_has_all_that_the_command_serves() {
+        let manifest = manifest(&root().join("page/package")).unwrap();
+        let named: Vec<&str> =
+            manifest["files"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
+        let says = std::fs::read_to_string(root().join("page/package/README.md")).unwrap();
+        let copied = says.lines().find(|line| line.trim_start().starts_with("cp ")).unwrap();
+        for file in page().unwrap() {
+            assert!(named.contains(&file.as_str()), "package.json does not name {file}");
+            assert!(copied.contains(&file), "README.md does not copy {file}");
         }
     }
 }

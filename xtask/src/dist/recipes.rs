@@ -53,7 +53,8 @@ fn file_name(path: &Path) -> Result<String> {
     name.map(str::to_owned).with_context(|| format!("{} has no name", path.display()))
 }
 
-fn windows_archive(version: &str) -> String {
+/// The program for Windows of a version, as whoever has built it there puts it beside the other parts.
+pub(super) fn windows_archive(version: &str) -> String {
     format!("quickset-{version}-x86_64-pc-windows-msvc.zip")
 }
 

@@ -5,11 +5,13 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
 
 use super::alone::MUSL;
+use super::recipes::windows_archive;
 use super::tree::files_below;
 use super::{DistBuild, epoch, release, tell_size};
 use crate::run::{StepOutcome, output, root, run};
@@ -74,9 +76,36 @@ fn lists_the_lock(text: &str) -> Result<()> {
     Ok(())
 }
 
+/// Takes away what an earlier call has made, so that no file of another version or commit is handed out with
+/// what is made now. The program for Windows stays, which a person has brought from another machine.
+pub(super) fn cleared(release: &Path) -> Result<()> {
+    if !release.is_dir() {
+        return Ok(());
+    }
+    let kept = windows_archive(env!("CARGO_PKG_VERSION"));
+    for file in files_below(release)?.iter().filter(|file| **file != kept) {
+        println!("of before, removed: {file}");
+        fs::remove_file(release.join(file)).with_context(|| format!("{file} cannot be removed"))?;
+    }
+    Ok(())
+}
+
 /// SHA-256 of all that lies in the folder of the release, checked as whoever downloads it does.
 pub(super) fn sums(_build: &DistBuild) -> Result<StepOutcome> {
     let release = release();
+    let commit = output(Command::new("git").args(["log", "-1", "--format=%ct"]))?;
+    let commit = commit.trim().parse().context("git tells the time of a commit in seconds")?;
+    let stale = made_before(&release, UNIX_EPOCH + Duration::from_secs(commit))?;
+    ensure!(
+        stale.is_empty(),
+        "{} is older than the commit; make it again, or all by `cargo xtask dist all`",
+        stale.join(", ")
+    );
+    // It was of other sums.
+    let signature = release.join(format!("{SUMS}.asc"));
+    if signature.is_file() {
+        fs::remove_file(&signature)?;
+    }
     let mut lines = String::new();
     for file in files_below(&release)?.iter().filter(|file| *file != SUMS) {
         // As sha256sum writes them.
@@ -86,6 +115,19 @@ pub(super) fn sums(_build: &DistBuild) -> Result<StepOutcome> {
     fs::write(release.join(SUMS), lines)?;
     run(Command::new("sha256sum").args(["--check", "--strict", "--quiet", SUMS]).current_dir(&release))?;
     Ok(StepOutcome::Done)
+}
+
+/// The files that were last written before a time. What a person has brought for this version has any time.
+fn made_before(release: &Path, time: SystemTime) -> Result<Vec<String>> {
+    let kept = windows_archive(env!("CARGO_PKG_VERSION"));
+    let mut old = Vec::new();
+    for file in files_below(release)? {
+        let written = release.join(&file).metadata()?.modified()?;
+        if written < time && file != kept && !file.starts_with(SUMS) {
+            old.push(file);
+        }
+    }
+    Ok(old)
 }
 
 /// The checksum of a file, in hexadecimal digits.
@@ -114,5 +156,43 @@ mod tests {
         // FIPS 180-2, appendix B.1.
         assert_eq!(sum.unwrap(), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
         assert!(sha256(Path::new("/no/such/file")).is_err());
+    }
+
+    /// A folder with files of which each is as old as is said, in seconds since 1970.
+    fn folder(name: &str, files: &[(&str, u64)]) -> PathBuf {
+        let folder = std::env::temp_dir().join(format!("quickset-{name}-{}", std::process::id()));
+        for (file, time) in files {
+            let path = folder.join(file);
+            fs::create_dir_all(path.parent().expect("it lies in the folder")).unwrap();
+            let made = fs::File::create(path).unwrap();
+            made.set_modified(UNIX_EPOCH + Duration::from_secs(*time)).unwrap();
+        }
+        folder
+    }
+
+    #[test]
+    fn of_an_earlier_release_only_what_a_person_has_brought_stays() {
+        let brought = windows_archive(env!("CARGO_PKG_VERSION"));
+        let older = windows_archive("0.0.1");
+        let files =
+            [(brought.as_str(), 9), (older.as_str(), 9), ("a_0.0.1_amd64.deb", 9), ("winget/a.yaml", 9)];
+        let folder = folder("cleared", &files);
+        let cleared = cleared(&folder);
+        let left = files_below(&folder);
+        fs::remove_dir_all(&folder).unwrap();
+        cleared.unwrap();
+        assert_eq!(left.unwrap(), [brought]);
+        assert!(super::cleared(&folder).is_ok(), "where there is no folder, nothing is of before");
+    }
+
+    #[test]
+    fn what_is_older_than_the_commit_is_named() {
+        let brought = windows_archive(env!("CARGO_PKG_VERSION"));
+        let older = windows_archive("0.0.1");
+        let files = [(brought.as_str(), 1), (older.as_str(), 1), ("b.deb", 99), ("c.deb", 100), (SUMS, 1)];
+        let folder = folder("stale", &files);
+        let stale = made_before(&folder, UNIX_EPOCH + Duration::from_secs(100));
+        fs::remove_dir_all(&folder).unwrap();
+        assert_eq!(stale.unwrap(), ["b.deb".to_owned(), older]);
     }
 }

@@ -26,12 +26,32 @@ const WHEELS: &[DistWheel] = &[
     DistWheel { name: "quickset", folder: "python-quic", extra: "", trial: echo },
 ];
 
+/// The wheel `quickset`, made in the folder of what is put together.
+///
+/// # Errors
+/// Also where there is no Python to make it with.
+pub(super) fn of_quic(build: &DistBuild) -> Result<PathBuf> {
+    if let Some(missing) = python::missing() {
+        bail!("{missing}");
+    }
+    let (tools, made) = (tools()?, work().join("wheel"));
+    emptied(&made)?;
+    let wheel = WHEELS.iter().find(|wheel| wheel.folder == "python-quic").context("there is that one")?;
+    wheel.build(&tools.join("venv/bin"), &made, build)
+}
+
+/// The folder of the programs that make and look at wheels.
+fn tools() -> Result<PathBuf> {
+    let tools = work().join("wheels");
+    python::environment(&tools, "packaging/requirements-dist.txt")?;
+    Ok(tools)
+}
+
 pub(super) fn part(build: &DistBuild) -> Result<StepOutcome> {
     if let Some(missing) = python::missing() {
         return Ok(StepOutcome::Skipped(missing));
     }
-    let tools = work().join("wheels");
-    python::environment(&tools, "packaging/requirements-dist.txt")?;
+    let tools = tools()?;
     let bin = tools.join("venv/bin");
     let made = tools.join("made");
     emptied(&made)?;

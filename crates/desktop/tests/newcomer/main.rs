@@ -1,6 +1,6 @@
 //! What a newcomer does once Quickset is installed: `desktop serve --web` has printed a link, the link is
-//! opened in Chromium, and the desktop is there, pixel by pixel. `cargo xtask dist check` runs it beside a
-//! minimal Debian, in whose network it is.
+//! opened in Chromium, and the desktop is there, pixel by pixel. `cargo xtask dist check deb` runs it beside
+//! a minimal Debian, in whose network it is.
 //!
 //! QUICKSET_NEWCOMER_SERVE is the file that `desktop serve` prints to, QUICKSET_NEWCOMER_VNC the address of
 //! its VNC server, QUICKSET_NEWCOMER_BEGUN when installing began (seconds since 1970), and
@@ -34,7 +34,7 @@ const LIMIT: Duration = Duration::from_secs(60);
 const COLOURS: usize = 4;
 
 #[tokio::test]
-#[ignore = "needs a system with the package: cargo xtask dist check"]
+#[ignore = "needs a system with the package: cargo xtask dist check deb"]
 async fn a_desktop_is_seen_a_minute_after_installing() {
     let told = |name: &str| std::env::var(format!("QUICKSET_NEWCOMER_{name}")).unwrap();
     let begun = SystemTime::UNIX_EPOCH + Duration::from_secs_f64(told("BEGUN").parse().unwrap());
