@@ -1,7 +1,7 @@
 //! How the numbers of a code become decisions.
 
-use super::SURROUNDINGS;
 use super::coder::{Chance, DecisionCoder};
+use super::{Neighbours, PixelMemory, SURROUNDINGS};
 
 /// How likely decisions are.
 pub(super) struct ModelChances {
@@ -40,8 +40,11 @@ impl ModelChances {
     }
 
     /// That a memory of the n-th kind of surroundings is right.
-    pub(super) fn right(&mut self, n: usize, sure: u8, is_w: bool, is_n: bool) -> &mut Chance {
-        &mut self.right[n][usize::from(sure & 3 | u8::from(is_w) << 2 | u8::from(is_n) << 3)]
+    #[inline]
+    pub(super) fn right(&mut self, n: usize, memory: PixelMemory, around: Neighbours) -> &mut Chance {
+        let (is_w, is_n) = (memory.index() == around.west(), memory.index() == around.north());
+        let of = memory.sure().min(3) | u32::from(is_w) << 2 | u32::from(is_n) << 3;
+        &mut self.right[n][of as usize & 15]
     }
 
     /// How far a colour goes on, at most `most` pixels. `None` when what was read is more.
@@ -58,7 +61,7 @@ impl ModelChances {
         }
         // A number from 1: how many bits follow its first, and these.
         let (class, number) = (usize::from(most > 15), length + 1);
-        let bits = tree(coder, &mut self.bits[class], 4, number.checked_ilog2()? as usize);
+        let bits = coder.tree(&mut self.bits[class], number.checked_ilog2()? as usize);
         let mut read = 1;
         for n in 0..bits {
             let yes = number >> (bits - 1 - n) & 1 == 1;
@@ -118,19 +121,5 @@ const NO_COLOUR: u32 = u32::MAX;
 /// A number of eight bits.
 fn byte<C: DecisionCoder>(coder: &mut C, chances: &mut [Chance; 256], number: u8) -> u8 {
     // It has no more.
-    u8::try_from(tree(coder, chances, 8, number.into())).unwrap_or(u8::MAX)
-}
-
-/// A number of so many bits, the highest first, each by those before.
-fn tree<C: DecisionCoder, const N: usize>(
-    coder: &mut C,
-    chances: &mut [Chance; N],
-    bits: usize,
-    number: usize,
-) -> usize {
-    let mut node = 1;
-    for n in (0..bits).rev() {
-        node = node << 1 | usize::from(coder.decide(&mut chances[node], number >> n & 1 == 1));
-    }
-    node - (1 << bits)
+    u8::try_from(coder.tree(chances, number.into())).unwrap_or(u8::MAX)
 }

@@ -4,36 +4,33 @@
 //! length than its decisions take is told at the end.
 
 /// How likely a decision is yes, learnt from those that were made.
+///
+/// The upper half says how likely, in 65536ths, and the lower one how many were made, up to [`MOST_SEEN`]: one
+/// number, since most of what a picture costs is to read, change and write these.
 #[derive(Clone, Copy)]
-pub(super) struct Chance {
-    /// In 65536ths.
-    yes: u16,
-    /// How many were made, up to [`MOST_SEEN`].
-    seen: u8,
-}
+pub(super) struct Chance(u32);
 
 impl Chance {
     /// Nothing is known.
-    pub(super) const EVEN: Self = Self { yes: 1 << 15, seen: 0 };
+    pub(super) const EVEN: Self = Self(1 << 31);
 
     /// The part of `range` that is for yes: neither nothing nor all, since `learn` comes no nearer than 17 to
     /// either end.
+    #[inline]
     fn part(self, range: u32) -> u32 {
-        (range >> 15) * u32::from(self.yes >> 1)
+        (range >> 15) * (self.0 >> 17)
     }
 
     /// The first decisions count most.
     #[inline]
     fn learn(&mut self, yes: bool) {
-        let (rate, next) = RATES[usize::from(self.seen & 31)];
-        // The way left is below 2^16, and so is the rate.
-        let part = |way: u16| ((u32::from(way) * rate) >> 16) as u16;
-        if yes {
-            self.yes += part(u16::MAX - self.yes);
-        } else {
-            self.yes -= part(self.yes);
-        }
-        self.seen = next;
+        let seen = self.0 & 31;
+        let rate = RATES[seen as usize];
+        // The way left is below 2^16, and so is the rate: their product has as many bits as there are, and what
+        // is below a 65536th is left out.
+        let part = |way: u32| (way >> 16) * rate & 0xffff_0000;
+        let next = u32::from(seen < MOST_SEEN);
+        self.0 = if yes { self.0 + part(!self.0) } else { self.0 - part(self.0) } + next;
     }
 }
 
@@ -41,6 +38,9 @@ impl Chance {
 pub(super) trait DecisionCoder {
     /// A writer writes `yes`, and a reader returns what was written in its place.
     fn decide(&mut self, chance: &mut Chance, yes: bool) -> bool;
+
+    /// A number below `N`, the highest of its bits first, each by those before it.
+    fn tree<const N: usize>(&mut self, chances: &mut [Chance; N], number: usize) -> usize;
 
     /// So many rows are done. False when no more are to come: a reader has read what no writer has written,
     /// or a writer has no room.
@@ -111,6 +111,14 @@ impl DecisionWriter {
         (self.out, rows)
     }
 
+    /// As many bytes as are known.
+    fn shift_out(&mut self) {
+        while self.state.range < LEAST_RANGE {
+            self.state.range <<= 8;
+            self.shift();
+        }
+    }
+
     /// The highest byte of `low` is written, as soon as no carry can change it.
     fn shift(&mut self) {
         let low = self.state.low;
@@ -139,19 +147,25 @@ impl DecisionCoder for DecisionWriter {
     #[inline]
     fn decide(&mut self, chance: &mut Chance, yes: bool) -> bool {
         let part = chance.part(self.state.range);
+        chance.learn(yes);
         if yes {
             self.state.range = part;
-            chance.learn(true);
         } else {
             self.state.low += u64::from(part);
             self.state.range -= part;
-            chance.learn(false);
         }
-        while self.state.range < 1 << 24 {
-            self.state.range <<= 8;
-            self.shift();
+        if self.state.range < LEAST_RANGE {
+            self.shift_out();
         }
         yes
+    }
+
+    fn tree<const N: usize>(&mut self, chances: &mut [Chance; N], number: usize) -> usize {
+        let bits = N | number;
+        for n in (0..N.ilog2()).rev() {
+            self.decide(&mut chances[bits >> (n + 1) & (N - 1)], bits >> n & 1 == 1);
+        }
+        number
     }
 
     fn goes_on(&mut self, rows: usize) -> bool {
@@ -169,74 +183,113 @@ impl DecisionCoder for DecisionWriter {
 
 /// Reads decisions.
 pub(super) struct DecisionReader<'a> {
-    rest: &'a [u8],
+    bytes: &'a [u8],
+    /// Where the next byte is; behind the end there are zeros.
+    at: usize,
     /// The code, less the lower end of the interval.
     code: u32,
     range: u32,
-    /// Bytes that were read behind the end, where zeros are.
-    beyond: usize,
 }
 
 impl<'a> DecisionReader<'a> {
-    pub(super) fn new(code: &'a [u8]) -> Self {
-        let mut reader = Self { rest: code, code: 0, range: u32::MAX, beyond: 0 };
+    pub(super) fn new(bytes: &'a [u8]) -> Self {
+        let mut reader = Self { bytes, at: 0, code: 0, range: u32::MAX };
         (0..4).for_each(|_| reader.shift());
         reader
     }
 
     /// A writer that has made these decisions has written all of the bytes and no more.
     pub(super) fn is_exact(&self) -> bool {
-        self.rest.is_empty() && self.beyond == LEFT_OUT
+        self.at == self.bytes.len() + LEFT_OUT
     }
 
+    #[inline]
     fn shift(&mut self) {
-        let byte = if let Some((&byte, rest)) = self.rest.split_first() {
-            self.rest = rest;
-            byte
-        } else {
-            self.beyond += 1;
-            0
-        };
-        self.code = self.code << 8 | u32::from(byte);
+        self.code = self.code << 8 | self.next_byte();
+    }
+
+    #[inline]
+    fn next_byte(&mut self) -> u32 {
+        let byte = self.bytes.get(self.at).copied().unwrap_or(0);
+        self.at += 1;
+        byte.into()
+    }
+
+    /// As many bytes as are needed.
+    fn shift_in(&mut self) {
+        while self.range < LEAST_RANGE {
+            self.range <<= 8;
+            self.shift();
+        }
     }
 }
 
 impl DecisionCoder for DecisionReader<'_> {
+    #[inline]
     fn decide(&mut self, chance: &mut Chance, _: bool) -> bool {
         let part = chance.part(self.range);
-        let yes = self.code < part;
-        if yes {
+        // Twice the same, so that what depends on the answer need not look at it again.
+        if self.code < part {
             self.range = part;
             chance.learn(true);
+            if part < LEAST_RANGE {
+                self.shift_in();
+            }
+            true
         } else {
             self.code -= part;
             self.range -= part;
             chance.learn(false);
+            if self.range < LEAST_RANGE {
+                self.shift_in();
+            }
+            false
         }
-        while self.range < 1 << 24 {
-            self.range <<= 8;
-            self.shift();
+    }
+
+    fn tree<const N: usize>(&mut self, chances: &mut [Chance; N], _: usize) -> usize {
+        // In registers for all bits.
+        let (mut code, mut range, mut node) = (self.code, self.range, 1);
+        while node < N {
+            let chance = &mut chances[node];
+            let part = chance.part(range);
+            node *= 2;
+            if code < part {
+                range = part;
+                chance.learn(true);
+                node += 1;
+            } else {
+                code -= part;
+                range -= part;
+                chance.learn(false);
+            }
+            while range < LEAST_RANGE {
+                range <<= 8;
+                code = code << 8 | self.next_byte();
+            }
         }
-        yes
+        (self.code, self.range) = (code, range);
+        node - N
     }
 
     fn goes_on(&mut self, _: usize) -> bool {
         // Zeros behind a code that was cut short could be read for long.
-        self.beyond <= LEFT_OUT
+        self.at <= self.bytes.len() + LEFT_OUT
     }
 }
 
-/// By how much the decision after so many moves the chance, in 65536ths of the way, 2 / (2 n + 3); and which
-/// the next one is.
-const RATES: [(u32, u8); 32] = {
-    let (mut rates, mut n) = ([(0, 0); 32], 0);
+/// By how much the decision after so many moves the chance, in 65536ths of the way: 2 / (2 n + 3).
+const RATES: [u32; 32] = {
+    let (mut rates, mut n) = ([0; 32], 0);
     while n < 32 {
         let seen = if n < MOST_SEEN { n } else { MOST_SEEN };
-        rates[n as usize] = (131_072 / (2 * seen as u32 + 3), if n < MOST_SEEN { n + 1 } else { MOST_SEEN });
+        rates[n as usize] = 131_072 / (2 * seen + 3);
         n += 1;
     }
     rates
 };
-const MOST_SEEN: u8 = 16;
+const MOST_SEEN: u32 = 16;
+/// Below it a byte is known.
+const LEAST_RANGE: u32 = 1 << 24;
 /// Bytes of zero that a writer leaves out at the end.
 const LEFT_OUT: usize = 3;

@@ -16,6 +16,8 @@ mod coder;
 #[cfg(feature = "encode")]
 mod tests;
 
+use core::cell::Cell;
+
 use self::chances::ModelChances;
 #[cfg(feature = "encode")]
 pub(super) use self::coder::CodeRoom;
@@ -24,63 +26,70 @@ use self::coder::{DecisionCoder, DecisionReader};
 /// What is learnt of a rectangle.
 pub(super) struct PixelModel {
     /// What followed the same surroundings last, by these.
-    memories: [Box<[PixelMemory; PLACES]>; SURROUNDINGS],
-    /// The indices so far: two rows of zeros, then each row between [`MARGIN`] zeros and two more.
-    grid: Vec<u8>,
+    memories: Box<[[PixelMemory; PLACES]; SURROUNDINGS]>,
+    /// Tells what was learnt of this rectangle from what is left of others: the highest byte of each memory.
+    turn: u32,
+    /// The index above the next pixel of each column, and in the upper byte the one above that: a column of
+    /// zeros, those of the rectangle, and two of zeros.
+    columns: Vec<u16>,
     colours: ColourIndex,
     chances: ModelChances,
+    /// The index of what lies around, and the colour that was spelt last.
+    paper: u8,
+    last: u32,
 }
 
-/// What came last, and whether to trust that.
-#[derive(Clone, Copy, Default)]
-struct PixelMemory {
-    /// Tells these surroundings from others in the same place.
-    check: u8,
-    index: u8,
-    /// How often it was right lately; 0: there is nothing.
-    sure: u8,
-}
-
-/// What an encoder writes.
+/// What came last, and whether to trust that: how often it was right lately in the lowest byte, the index in
+/// the next one, then what tells these surroundings from others in the same place, and of which rectangle it
+/// is.
 #[derive(Clone, Copy)]
-struct KnownPixels<'a> {
-    indices: &'a [u8],
-    colours: &'a [u32],
+struct PixelMemory(u32);
+
+/// Pixels of a row: what an encoder knows, or where a decoder paints.
+trait PixelRow {
+    /// How many of the next `most` from column `x` on have this index, as far as that is known.
+    fn run(&self, x: usize, most: usize, index: u8) -> usize;
+
+    /// The index of a pixel, if it is known; otherwise any.
+    fn index(&self, x: usize) -> u8;
+
+    /// So many pixels from column `x` on have this colour.
+    fn paint(&mut self, x: usize, length: usize, colour: u32);
 }
 
 /// The colours so far.
 struct ColourIndex {
-    colours: Vec<u32>,
+    /// By their indices, and how many there are.
+    colours: [u32; 256],
+    count: usize,
+    /// Where they stand in the slots.
+    places: [u16; 256],
     /// Open addressing: a colour and its index.
     slots: Box<[(u32, u8); SLOTS]>,
 }
 
-/// Where surroundings of a kind are remembered, and what tells them from others there.
+/// Where surroundings are remembered, and what the upper half of a memory of them is.
 #[derive(Clone, Copy)]
 struct MemoryPlace {
-    kind: usize,
     place: usize,
-    check: u8,
+    mark: u32,
 }
 
-/// A pixel's neighbours.
+/// A pixel's neighbours, a byte each: left above, above, right above, and one, two and three to the left, the
+/// first least significant.
 #[derive(Clone, Copy)]
-struct Neighbours {
-    /// The three to the left, the nearest least significant.
-    west: u32,
-    /// Left above, above and right above, the first least significant.
-    north: u32,
-    /// Two rows above.
-    far_north: u8,
-}
+struct Neighbours(u64);
 
 impl PixelModel {
     pub(super) fn new() -> Self {
         Self {
-            memories: core::array::from_fn(|_| Box::new([PixelMemory::default(); PLACES])),
-            grid: Vec::new(),
-            colours: ColourIndex { colours: Vec::new(), slots: Box::new([(FREE, 0); SLOTS]) },
+            memories: Box::new([[PixelMemory(0); PLACES]; SURROUNDINGS]),
+            turn: 0,
+            columns: Vec::new(),
+            colours: ColourIndex::new(),
             chances: ModelChances::new(),
+            paper: 0,
+            last: 0,
         }
     }
 
@@ -98,173 +107,254 @@ impl PixelModel {
     ) -> usize {
         let mut writer = coder::DecisionWriter::new(core::mem::take(code), room);
         // It ends early when there is no more room.
-        let _ = self.walk(&mut writer, width, indices.len() / width, Some(KnownPixels { indices, colours }));
+        let _ = self.walk(&mut writer, width, indices.chunks_exact(width), colours);
         let rows;
         (*code, rows) = writer.finish();
         rows
     }
 
-    /// Appends the pixels of a rectangle of so many columns and rows. `None` unless `code` is what an encoder
-    /// makes of some pixels.
-    pub(super) fn decode(
-        &mut self,
-        width: usize,
-        height: usize,
-        code: &[u8],
-        out: &mut Vec<u32>,
-    ) -> Option<()> {
+    /// The pixels of a rectangle of so many columns, as many as `out` has. `None` unless `code` is what an
+    /// encoder makes of some pixels.
+    pub(super) fn decode(&mut self, width: usize, code: &[u8], out: &mut [u32]) -> Option<()> {
         let mut reader = DecisionReader::new(code);
-        self.walk(&mut reader, width, height, None)?;
+        self.walk(&mut reader, width, out.chunks_exact_mut(width), &[])?;
         // DT-79.
-        if !reader.is_exact() {
-            return None;
-        }
-        let colours = &self.colours.colours;
-        for row in self.grid.chunks_exact(stride(width)).skip(ABOVE) {
-            out.extend(row[MARGIN..][..width].iter().map(|&index| colours[usize::from(index)]));
-        }
-        Some(())
+        reader.is_exact().then_some(())
     }
 
-    /// All decisions of a rectangle, row by row. `None` when a reader has read what no writer writes.
-    fn walk<C: DecisionCoder>(
+    /// All decisions of a rectangle, row by row; an encoder knows the colours. `None` when a reader has read
+    /// what no writer writes.
+    fn walk<C: DecisionCoder, R: PixelRow>(
         &mut self,
         coder: &mut C,
         width: usize,
-        height: usize,
-        known: Option<KnownPixels<'_>>,
+        rows: impl Iterator<Item = R>,
+        known: &[u32],
     ) -> Option<()> {
-        self.clear(width, height);
-        let mut last = self.chances.colour(coder, 0, 0, known.map_or(0, |known| known.colours[0]));
-        let mut paper = self.colours.index(last)?;
-        let mut grid = core::mem::take(&mut self.grid);
-        let stride = stride(width);
-        for y in 0..height {
-            let (before, row) = grid.split_at_mut((y + ABOVE) * stride);
-            let (before, above) = before.split_at(before.len() - stride);
-            let rows = [&before[before.len() - stride..], above];
-            let indices = known.map(|known| &known.indices[y * width..][..width]);
-            let mut x = 0;
-            let mut around = Neighbours::of(rows, row, x);
-            while x < width {
-                let mut not = NONE;
-                if around.is_flat() {
-                    paper = around.west();
-                    let most = 1 + run(&above[MARGIN + x + 2..=MARGIN + width], paper);
-                    let length = indices.map_or(0, |indices| run(&indices[x..][..most], paper));
-                    let twice = around.far_north == paper;
-                    let length = self.chances.length(coder, most, twice, length)?;
-                    row[MARGIN + x..][..length].fill(paper);
-                    x += length;
-                    around = Neighbours::of(rows, row, x);
-                    if length == most {
-                        continue;
-                    }
-                    not = paper.into();
+        self.clear(width);
+        self.last = self.chances.colour(coder, 0, 0, known.first().copied().unwrap_or(0));
+        self.paper = self.colours.index(self.last)?;
+        let mut columns = core::mem::take(&mut self.columns);
+        let cells = Cell::from_mut(&mut columns[..]).as_slice_of_cells();
+        let done = rows.enumerate().try_for_each(|(y, mut row)| {
+            self.walk_row(coder, width, &mut row, cells, known)?;
+            coder.goes_on(y + 1).then_some(())
+        });
+        self.columns = columns;
+        done
+    }
+
+    fn walk_row<C: DecisionCoder, R: PixelRow>(
+        &mut self,
+        coder: &mut C,
+        width: usize,
+        row: &mut R,
+        columns: &[Cell<u16>],
+        known: &[u32],
+    ) -> Option<()> {
+        // Each as long as the row, which spares a look at its length for each pixel.
+        let (north, far_east) = (&columns[1..][..width], &columns[3..][..width]);
+        let mut around = Neighbours(0).skip(0, &columns[1..]);
+        let mut x = 0;
+        while x < width {
+            let mut not = NONE;
+            if around.is_flat() {
+                let paper = around.west();
+                let most = 1 + run_above(&columns[x + 3..][..width - 1 - x], paper);
+                let length = row.run(x, most, paper);
+                let twice = north[x].get() >> 8 == u16::from(paper);
+                let length = self.chances.length(coder, most, twice, length)?;
+                row.paint(x, length, self.colours.colours[usize::from(paper)]);
+                // What is above is the same.
+                north[x..][..length].iter().for_each(|column| column.set(u16::from(paper) * 0x101));
+                self.paper = paper;
+                x += length;
+                if x >= width {
+                    break;
                 }
-                let index = indices.map_or(0, |indices| indices[x]);
-                let index = self.pixel(coder, around, not, index, |model, coder| {
-                    let colour = known.map_or(0, |known| known.colours[usize::from(index)]);
-                    let near = around.near().into_iter().find(|&near| near != paper);
-                    let colours = &model.colours.colours;
-                    let near = near.map_or(last, |near| colours[usize::from(near)]);
-                    let paper = colours[usize::from(paper)];
-                    last = model.chances.colour(coder, paper, near, colour);
-                    model.colours.index(last)
-                })?;
-                row[MARGIN + x] = index;
-                x += 1;
-                around = around.next(index, rows, x);
+                around = around.skip(length, &columns[x + 1..]);
+                if length == most {
+                    continue;
+                }
+                not = paper.into();
             }
-            if !coder.goes_on(y + 1) {
-                return None;
-            }
+            let above = north[x].get();
+            let index = self.pixel(coder, (around, above), not, row.index(x), known)?;
+            row.paint(x, 1, self.colours.colours[usize::from(index)]);
+            north[x].set(above << 8 | u16::from(index));
+            around = around.next(index, far_east[x].get());
+            x += 1;
         }
-        self.grid = grid;
         Some(())
     }
 
     /// A pixel that is not `not`: its index, which an encoder knows.
+    #[inline]
     fn pixel<C: DecisionCoder>(
         &mut self,
         coder: &mut C,
-        around: Neighbours,
+        (around, above): (Neighbours, u16),
         not: u16,
-        known: u8,
-        spell: impl FnOnce(&mut Self, &mut C) -> Option<u8>,
+        index: u8,
+        known: &[u32],
     ) -> Option<u8> {
-        // Those that were asked learn, and the others need not: they would hardly say more.
-        let mut wrong = [not, NONE, NONE];
-        let six = around.place(0);
-        if let Some(index) = self.ask(coder, six, around, known, &mut wrong) {
-            self.learn(six, index);
-            return Some(index);
+        let six = around.six(above, self.turn);
+        let memory = self.memories[0][six.place];
+        if !memory.answers(six, [not, NONE]) {
+            return self.surprise(coder, around, six, [not, NONE], (index, known));
         }
-        let two = around.place(1);
-        let mut found = self.ask(coder, two, around, known, &mut wrong);
-        if found.is_none() {
-            let three = around.place(2);
-            found = self.ask(coder, three, around, known, &mut wrong);
-            if found.is_none() {
-                found = Some(spell(self, coder)?);
-            }
-            self.learn(three, found?);
+        if coder.decide(self.chances.right(0, memory, around), memory.index() == index) {
+            self.memories[0][six.place] = memory.confirmed();
+            return Some(memory.index());
         }
-        self.learn(two, found?);
-        self.learn(six, found?);
-        found
+        self.surprise(coder, around, six, [not, memory.index().into()], (index, known))
     }
 
-    /// The index that a memory has at this place, if there is one that is not wrong, and it is right.
-    #[inline]
-    fn ask<C: DecisionCoder>(
+    /// A pixel that is none of `wrong`, and of which the first memory knows nothing else.
+    fn surprise<C: DecisionCoder>(
         &mut self,
         coder: &mut C,
-        at: MemoryPlace,
         around: Neighbours,
-        known: u8,
-        wrong: &mut [u16; SURROUNDINGS],
+        six: MemoryPlace,
+        wrong: [u16; 2],
+        (index, known): (u8, &[u32]),
     ) -> Option<u8> {
-        let memory = self.memories[at.kind][at.place];
-        let guess = u16::from(memory.index);
-        if memory.sure == 0 || memory.check != at.check || wrong.contains(&guess) {
-            return None;
-        }
-        if let Some(next) = wrong.get_mut(at.kind + 1) {
-            *next = guess;
-        }
-        let (is_west, is_north) = (memory.index == around.west(), memory.index == around.north());
-        let chance = self.chances.right(at.kind, memory.sure.min(3), is_west, is_north);
-        coder.decide(chance, known == memory.index).then_some(memory.index)
+        // Those that were asked learn, and the others need not: they would hardly say more.
+        let (two, three) = (around.two(self.turn), around.three(self.turn));
+        let index = 'found: {
+            let memory = self.memories[1][two.place];
+            let mut third = NONE;
+            if memory.answers(two, wrong) {
+                if coder.decide(self.chances.right(1, memory, around), memory.index() == index) {
+                    break 'found memory.index();
+                }
+                third = memory.index().into();
+            }
+            let memory = self.memories[2][three.place];
+            let is_right = memory.answers(three, wrong)
+                && u16::from(memory.index()) != third
+                && coder.decide(self.chances.right(2, memory, around), memory.index() == index);
+            let found = if is_right { memory.index() } else { self.spell(coder, around, (index, known))? };
+            self.memories[2][three.place].learn(three, found);
+            found
+        };
+        self.memories[1][two.place].learn(two, index);
+        self.memories[0][six.place].learn(six, index);
+        Some(index)
     }
 
-    fn learn(&mut self, at: MemoryPlace, index: u8) {
-        self.memories[at.kind][at.place].learn(at.check, index);
+    /// A pixel of which no memory knew the colour.
+    fn spell<C: DecisionCoder>(
+        &mut self,
+        coder: &mut C,
+        around: Neighbours,
+        (index, known): (u8, &[u32]),
+    ) -> Option<u8> {
+        let colour = known.get(usize::from(index)).copied().unwrap_or(0);
+        let colour_of = |index: u8| self.colours.colours[usize::from(index)];
+        let near = around.near().into_iter().find(|&near| near != self.paper).map_or(self.last, colour_of);
+        self.last = self.chances.colour(coder, colour_of(self.paper), near, colour);
+        self.colours.index(self.last)
     }
 
-    fn clear(&mut self, width: usize, height: usize) {
-        self.memories.iter_mut().for_each(|memories| memories.fill(PixelMemory::default()));
-        self.grid.clear();
-        self.grid.resize((height + ABOVE) * stride(width), 0);
-        self.colours.colours.clear();
-        self.colours.slots.fill((FREE, 0));
+    fn clear(&mut self, width: usize) {
+        self.turn = self.turn % 255 + 1;
+        if self.turn == 1 {
+            self.memories.as_flattened_mut().fill(PixelMemory(0));
+        }
+        self.columns.clear();
+        self.columns.resize(width + 3, 0);
+        self.colours.clear();
         self.chances = ModelChances::new();
     }
 }
 
+/// What is known when something is written.
+impl PixelRow for &[u8] {
+    #[inline]
+    fn run(&self, x: usize, most: usize, index: u8) -> usize {
+        let indices = &self[x..][..most];
+        // Sixteen at a time, which a processor compares at once.
+        let same = indices.chunks_exact(16).take_while(|indices| **indices == [index; 16]).count() * 16;
+        same + indices[same..].iter().take_while(|&&other| other == index).count()
+    }
+
+    #[inline]
+    fn index(&self, x: usize) -> u8 {
+        self[x]
+    }
+
+    #[inline]
+    fn paint(&mut self, _: usize, _: usize, _: u32) {}
+}
+
+/// What is made of what is read.
+impl PixelRow for &mut [u32] {
+    #[inline]
+    fn run(&self, _: usize, _: usize, _: u8) -> usize {
+        0
+    }
+
+    #[inline]
+    fn index(&self, _: usize) -> u8 {
+        0
+    }
+
+    #[inline]
+    fn paint(&mut self, x: usize, length: usize, colour: u32) {
+        self[x..][..length].fill(colour);
+    }
+}
+
 impl PixelMemory {
-    fn learn(&mut self, check: u8, index: u8) {
-        if self.check == check && self.index == index && self.sure > 0 {
-            self.sure = (self.sure + 1).min(SUREST);
-        } else if self.check == check && self.sure > 1 {
-            self.sure /= 2;
+    fn new(at: MemoryPlace, index: u8) -> Self {
+        Self(at.mark << 16 | u32::from(index) << 8 | 1)
+    }
+
+    fn sure(self) -> u32 {
+        self.0 & 0xff
+    }
+
+    fn index(self) -> u8 {
+        (self.0 >> 8 & 0xff) as u8
+    }
+
+    /// It is of this place, and says something that is not wrong.
+    #[inline]
+    fn answers(self, at: MemoryPlace, wrong: [u16; 2]) -> bool {
+        self.0 >> 16 == at.mark && !wrong.contains(&self.index().into())
+    }
+
+    /// What is left of it when it was right.
+    #[inline]
+    fn confirmed(self) -> Self {
+        Self(self.0 + u32::from(self.sure() < SUREST))
+    }
+
+    fn learn(&mut self, at: MemoryPlace, index: u8) {
+        let (is_here, sure) = (self.0 >> 16 == at.mark, self.sure());
+        *self = if is_here && self.index() == index {
+            self.confirmed()
+        } else if is_here && sure > 1 {
+            Self(self.0 - sure + sure / 2)
         } else {
-            *self = Self { check, index, sure: 1 };
-        }
+            Self::new(at, index)
+        };
     }
 }
 
 impl ColourIndex {
+    fn new() -> Self {
+        Self { colours: [0; 256], count: 0, places: [0; 256], slots: Box::new([(FREE, 0); SLOTS]) }
+    }
+
+    fn clear(&mut self) {
+        for &place in &self.places[..self.count] {
+            self.slots[usize::from(place)] = (FREE, 0);
+        }
+        self.count = 0;
+    }
+
     /// The index of a colour, which is a new one if it was not there. `None` when there are too many.
     fn index(&mut self, colour: u32) -> Option<u8> {
         let mut at = (colour.wrapping_mul(0x9e37_79b1) >> 22) as usize;
@@ -272,8 +362,10 @@ impl ColourIndex {
         while self.slots[at].0 != colour {
             if self.slots[at].0 == FREE {
                 // DT-79.
-                let index = u8::try_from(self.colours.len()).ok()?;
-                self.colours.push(colour);
+                let index = u8::try_from(self.count).ok()?;
+                self.colours[self.count] = colour;
+                self.places[self.count] = (at & 0xffff) as u16;
+                self.count += 1;
                 self.slots[at] = (colour, index);
                 return Some(index);
             }
@@ -284,69 +376,84 @@ impl ColourIndex {
 }
 
 impl Neighbours {
-    /// Neighbours the pixel in column `x` of `row`, below two other rows.
-    fn of([above_that, above]: [&[u8]; 2], row: &[u8], x: usize) -> Self {
-        let (west, north) = (&row[x..][..MARGIN], &above[MARGIN - 1 + x..][..3]);
-        Self {
-            west: u32::from_be_bytes([0, west[0], west[1], west[2]]),
-            north: u32::from_le_bytes([north[0], north[1], north[2], 0]),
-            far_north: above_that[MARGIN + x],
-        }
+    /// Neighbours the pixel so many further, where all up to there was of one colour; `columns` begin with
+    /// that of the pixel.
+    fn skip(self, length: usize, columns: &[Cell<u16>]) -> Self {
+        let paper = u64::from(self.west());
+        // With what is left of them at both ends, and the same in between.
+        let west = match length {
+            0 => self.0 & 0xffff_ff00_0000,
+            1 => (self.0 & 0xffff_0000_0000) << 8 & 0xff00_0000_0000 | paper * 0x01_0100_0000,
+            _ => paper * 0x0101_0100_0000,
+        };
+        let [north, east] = [0, 1].map(|n| u64::from(columns[n].get() & 0xff));
+        Self(west | east << 16 | north << 8 | paper)
     }
 
-    /// Neighbours the one behind it, in column `x`.
-    fn next(self, index: u8, [above_that, above]: [&[u8]; 2], x: usize) -> Self {
-        Self {
-            west: self.west << 8 & 0xff_ffff | u32::from(index),
-            north: self.north >> 8 | u32::from(above[MARGIN + 1 + x]) << 16,
-            far_north: above_that[MARGIN + x],
-        }
+    /// Neighbours the next pixel, with what stands above the one behind that.
+    #[inline]
+    fn next(self, index: u8, east: u16) -> Self {
+        let west = (self.0 & 0xff_ff00_0000) << 8 | u64::from(index) << 24;
+        Self(west | u64::from(east & 0xff) << 16 | self.0 >> 8 & 0xffff)
     }
 
     /// The pixel to the left.
     fn west(self) -> u8 {
-        (self.west & 0xff) as u8
+        (self.0 >> 24 & 0xff) as u8
     }
 
     /// The pixel above.
     fn north(self) -> u8 {
-        (self.north >> 8 & 0xff) as u8
+        (self.0 >> 8 & 0xff) as u8
     }
 
     /// The pixel to the left, that above, and those to the right and left of that.
     fn near(self) -> [u8; 4] {
-        [self.west(), self.north(), (self.north >> 16 & 0xff) as u8, (self.north & 0xff) as u8]
+        [self.west(), self.north(), (self.0 >> 16 & 0xff) as u8, (self.0 & 0xff) as u8]
     }
 
+    /// Those to the left and above are of one colour.
+    #[inline]
     fn is_flat(self) -> bool {
-        self.north == (self.west & 0xff) * 0x01_0101
+        let four = (self.0 & 0xffff_ffff) as u32;
+        four == four.rotate_left(8)
     }
 
-    /// Where these are remembered, as surroundings of this kind.
-    fn place(self, kind: usize) -> MemoryPlace {
-        let key = match kind {
-            0 => {
-                let [west, north] = [self.west & 0xffff, self.north].map(u64::from);
-                north | west << 24 | u64::from(self.far_north) << 40
-            }
-            1 => u64::from(self.west & 0xff | self.north & 0xff00),
-            _ => u64::from(self.west),
-        };
+    /// Where five of these and one more, in the upper byte of `above`, are remembered.
+    #[inline]
+    fn six(self, above: u16, turn: u32) -> MemoryPlace {
+        MemoryPlace::of(self.0 & 0xff_ffff_ffff | u64::from(above >> 8) << 40, turn)
+    }
+
+    /// Where those to the left and above are.
+    fn two(self, turn: u32) -> MemoryPlace {
+        MemoryPlace::of(self.0 >> 24 & 0xff | self.0 & 0xff00, turn)
+    }
+
+    /// Where the three to the left are.
+    fn three(self, turn: u32) -> MemoryPlace {
+        MemoryPlace::of(self.0 >> 24, turn)
+    }
+}
+
+impl MemoryPlace {
+    #[inline]
+    fn of(key: u64, turn: u32) -> Self {
         let mixed = (key + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        MemoryPlace { kind, place: (mixed >> 52) as usize, check: (mixed >> 40 & 0xff) as u8 }
+        Self { place: (mixed >> 52) as usize, mark: (mixed >> 40 & 0xff) as u32 | turn << 8 }
     }
 }
 
-/// How many of `indices` are `index` before another is.
-fn run(indices: &[u8], index: u8) -> usize {
+/// How many of the next columns have this index above.
+#[inline]
+fn run_above(columns: &[Cell<u16>], index: u8) -> usize {
+    let index = u16::from(index);
+    let is_same = |columns: &[Cell<u16>]| {
+        columns.iter().fold(0, |all, column| all | (column.get() ^ index)) & 0xff == 0
+    };
     // Sixteen at a time, which a processor compares at once.
-    let same = indices.chunks_exact(16).take_while(|indices| **indices == [index; 16]).count() * 16;
-    same + indices[same..].iter().take_while(|&&other| other == index).count()
-}
-
-/// From one row of the grid to the next.
-fn stride(width: usize) -> usize {
-    MARGIN + width + 2
+    let same = columns.chunks_exact(16).take_while(|columns| is_same(columns)).count() * 16;
+    same + columns[same..].iter().take_while(|column| column.get() & 0xff == index).count()
 }
 
 /// By so many kinds of surroundings pixels are remembered.
@@ -354,11 +461,7 @@ const SURROUNDINGS: usize = 3;
 /// As many as 12 bits say.
 const PLACES: usize = 1 << 12;
 /// What a memory that was right has at most.
-const SUREST: u8 = 7;
-/// Columns of index 0 to the left of a row.
-const MARGIN: usize = 3;
-/// Rows of it above the first.
-const ABOVE: usize = 2;
+const SUREST: u32 = 7;
 /// No index.
 const NONE: u16 = u16::MAX;
 const SLOTS: usize = 1 << 10;

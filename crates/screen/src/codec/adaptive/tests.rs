@@ -21,10 +21,8 @@ fn encode(width: usize, pixels: &[u32], room: Option<CodeRoom>) -> (Vec<u8>, usi
 }
 
 fn decode(width: usize, height: usize, code: &[u8]) -> Option<Vec<u32>> {
-    let mut pixels = vec![7];
-    PixelModel::new().decode(width, height, code, &mut pixels)?;
-    assert_eq!(pixels.len(), 1 + width * height);
-    Some(pixels.split_off(1))
+    let mut pixels = vec![7; width * height];
+    PixelModel::new().decode(width, code, &mut pixels).map(|()| pixels)
 }
 
 /// Letters of a few pixels, in rows, in shades between two colours.
@@ -81,6 +79,19 @@ fn letters_that_come_again_cost_little() {
     // One colour is next to nothing, whatever the size.
     let (code, _) = encode(512, &vec![0x12_3456; 512 * 100], None);
     assert!(code.len() < 12, "{}", code.len());
+}
+
+#[test]
+fn a_model_keeps_nothing_of_other_rectangles() {
+    // More than it can tell apart, so that it begins anew among them.
+    let (mut used, mut rng) = (PixelModel::new(), quickset_base::Rng::new(4));
+    for n in 0..600 {
+        let pixels = text(24, 12, 1 + n % 9, rng.next());
+        let (code, _) = encode(24, &pixels, None);
+        let mut found = vec![7; pixels.len()];
+        assert_eq!(used.decode(24, &code, &mut found), Some(()), "{n}");
+        assert_eq!(found, pixels, "{n}");
+    }
 }
 
 #[test]

@@ -107,9 +107,13 @@ impl RectangleDecoder {
     /// As many pixels as `rect` has. The error says what is wrong.
     pub(crate) fn decode(&mut self, rect: Rect, coded: CodedPixels<'_>) -> Result<&[u32], &'static str> {
         let (area, out) = (rect.area(), &mut self.pixels);
-        out.clear();
+        // What is there is painted over by an adaptive code, and is in the way of others.
+        if !matches!(coded, CodedPixels::Adaptive(_)) {
+            out.clear();
+        }
         match coded {
             CodedPixels::Solid(colour) => out.resize(area, colour),
+
             CodedPixels::Palette { count, packed } => {
                 palette::unpack(packed, count, area, out).ok_or("an index is beyond the palette")?;
             }
@@ -129,10 +133,9 @@ impl RectangleDecoder {
                 self.painter.paint(scan, rect, quality, out).ok_or("not the scan of a JPEG")?;
             }
             CodedPixels::Adaptive(code) => {
-                let (width, height) = (rect.width().into(), rect.height().into());
-                self.model
-                    .decode(width, height, code, out)
-                    .ok_or("an adaptive code is not of as many pixels")?;
+                out.resize(area, 0);
+                let painted = self.model.decode(rect.width().into(), code, out);
+                painted.ok_or("an adaptive code is not of as many pixels")?;
             }
         }
         Ok(&self.pixels)
