@@ -49,6 +49,7 @@ mod sizes;
 mod source;
 mod spec;
 mod test;
+mod tigervnc;
 mod tools;
 mod traces;
 mod viewers;
@@ -265,6 +266,12 @@ const COMMANDS: &[XtaskCommand] = &[
         arguments: "[--flips 500] [--scroll | --video] [--link WORDS] [--loss none] [--loss 1%] [--order fenced,latest] [--binary FILE] [--json]",
         about: "page flips over both desktop gateways, with losses: how long until a viewer has all of a page (12 min); or a terminal that scrolls: how evenly its lines come; or a film over 5 Mbit/s: how late its pictures and keys beside it come, and how good they are",
         run: flips::command,
+    },
+    XtaskCommand {
+        name: "tigervnc",
+        arguments: "[--only pages,films,lines] [--flips 60] [--runs 3] [--link WORDS] [--thin WORDS] [--loss none] [--loss 1%] [--tcp cubic,bbr] [--quality 8|auto] [--binary FILE] [--json]",
+        about: "both desktop gateways beside TigerVNC alone, over the same links in the same run: pages, a film, a terminal that scrolls; times, bytes and the work of processors in tables (root, 40 min)",
+        run: tigervnc::command,
     },
     XtaskCommand {
         name: "bytes",

@@ -15,6 +15,12 @@ pub(crate) struct Needed {
     pub(crate) why: &'static str,
 }
 
+impl Needed {
+    pub(crate) fn is_there(&self) -> bool {
+        self.sign.is_there()
+    }
+}
+
 #[derive(Clone, Copy)]
 pub(crate) enum Sign {
     /// A program of this name.
@@ -83,7 +89,7 @@ pub(crate) fn step() -> Result<StepOutcome> {
 
 /// Installs what is missing, or says how.
 pub(crate) fn ensure(needs: &[Needed]) -> Result<()> {
-    let missing: Vec<&Needed> = needs.iter().filter(|need| !need.sign.is_there()).collect();
+    let missing: Vec<&Needed> = needs.iter().filter(|need| !need.is_there()).collect();
     if missing.is_empty() {
         println!("everything is there: {}", names(needs.iter().map(|need| need.sign.name())));
         return Ok(());

@@ -12,6 +12,8 @@ use x11rb::protocol::xproto::{
 };
 use x11rb::rust_connection::RustConnection;
 
+use quickset_rfb::Rect;
+
 use super::pages::{Book, PAGE};
 use super::programs::Display;
 
@@ -26,7 +28,11 @@ pub(crate) struct Desktop {
 
 impl Desktop {
     pub(crate) async fn start() -> Self {
-        let display = Display::start(PAGE.width(), PAGE.height()).await;
+        Self::on(Display::start(PAGE.width(), PAGE.height()).await)
+    }
+
+    /// On this display.
+    pub(crate) fn on(display: Display) -> Self {
         let (x, number) = RustConnection::connect(Some(&display.name)).unwrap();
         let x = Arc::new(x);
         x.prefetch_maximum_request_bytes();
@@ -71,15 +77,30 @@ impl Desktop {
                 pixels[y * width + x..][..4].fill(mark);
             }
         }
+        self.put(PAGE, &pixels)
+    }
+
+    /// Draws these pixels, row by row. When that began.
+    pub(crate) fn put(&self, rect: Rect, pixels: &[u32]) -> SystemTime {
         let bytes: Vec<u8> = pixels.iter().flat_map(|pixel| pixel.to_le_bytes()).collect();
         let begun = SystemTime::now();
-        let (width, height) = (PAGE.width(), PAGE.height());
-        self.x
-            .put_image(ImageFormat::Z_PIXMAP, self.window, self.gc, width, height, 0, 0, 0, 24, &bytes)
-            .unwrap();
+        let (left, top) = (place(rect.left()), place(rect.top()));
+        let (width, height, format) = (rect.width(), rect.height(), ImageFormat::Z_PIXMAP);
+        self.x.put_image(format, self.window, self.gc, width, height, left, top, 0, 24, &bytes).unwrap();
         self.x.flush().unwrap();
         begun
     }
+
+    /// Moves everything up by so many rows. It is drawn with what comes next.
+    pub(crate) fn scroll(&self, rows: u16) {
+        let (width, height) = (PAGE.width(), PAGE.height() - rows);
+        self.x.copy_area(self.window, self.window, self.gc, 0, place(rows), 0, 0, width, height).unwrap();
+    }
+}
+
+/// X has signs for places.
+fn place(at: u16) -> i16 {
+    i16::try_from(at).unwrap()
 }
 
 /// Three bits: red, green, blue. Never black, and never the one before.

@@ -13,6 +13,7 @@
 #[expect(dead_code, reason = "screens are compared by what they show here, and not as pictures")]
 #[path = "../../../cli/tests/players/chromium.rs"]
 mod chromium;
+#[expect(dead_code, reason = "nothing scrolls here")]
 mod desktop;
 #[path = "../e2e/look.rs"]
 mod look;

@@ -24,6 +24,7 @@ mod person;
 mod photo;
 #[path = "../../../cli/tests/http/pin.rs"]
 mod pin;
+#[expect(dead_code, reason = "how long a program worked is not asked here")]
 mod programs;
 #[cfg(target_os = "linux")]
 mod sound;

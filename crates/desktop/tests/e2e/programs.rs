@@ -53,6 +53,16 @@ impl Program {
         }
     }
 
+    /// How long processors have worked for it so far, in steps of 10 ms, as Linux tells it. What its children took
+    /// counts once they have ended.
+    pub(crate) fn worked(&self) -> Duration {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap();
+        // proc_pid_stat(5): the name of the program is in brackets, and may hold others.
+        let fields: Vec<&str> = stat.rsplit_once(')').unwrap().1.split_whitespace().collect();
+        let ticks = fields[11..15].iter().map(|ticks| ticks.parse::<u64>().unwrap()).sum::<u64>();
+        Duration::from_millis(10 * ticks)
+    }
+
     /// It has ended.
     pub(crate) fn ended(&mut self) -> bool {
         self.child.try_wait().unwrap().is_some()
@@ -74,7 +84,7 @@ impl Drop for Program {
 
 /// An X server that is a VNC server.
 pub(crate) struct Display {
-    _server: Program,
+    server: Program,
     pub(crate) name: String,
     pub(crate) vnc: SocketAddr,
 }
@@ -106,12 +116,17 @@ impl Display {
             let end = Instant::now() + crate::LIMIT;
             while !server.ended() && Instant::now() < end {
                 if std::net::TcpStream::connect(vnc).is_ok() {
-                    return Self { _server: server, name, vnc };
+                    return Self { server, name, vnc };
                 }
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
         }
         panic!("no X server comes up");
+    }
+
+    /// How long processors have worked for the X server.
+    pub(crate) fn worked(&self) -> Duration {
+        self.server.worked()
     }
 
     /// A program on this display.
@@ -135,15 +150,7 @@ impl Display {
 
     /// Waits for a window whose line in the tree of windows holds `title`: its number and where it is.
     pub(crate) async fn window(&self, title: &str) -> Window {
-        let end = Instant::now() + crate::LIMIT;
-        loop {
-            let tree = self.ask("xwininfo", &["-root", "-tree"]);
-            if let Some(window) = tree.lines().find(|line| line.contains(title)).and_then(Window::read) {
-                return window;
-            }
-            assert!(Instant::now() < end, "there is no window {title}:\n{tree}");
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
+        Window::titled(&self.name, title).await
     }
 
     fn command(&self, program: &str, arguments: &[&str]) -> Command {
@@ -164,6 +171,21 @@ pub(crate) struct Window {
 }
 
 impl Window {
+    /// Waits for one of this display whose line in the tree of windows holds `title`.
+    pub(crate) async fn titled(display: &str, title: &str) -> Self {
+        let end = Instant::now() + crate::LIMIT;
+        loop {
+            let mut command = Command::new("xwininfo");
+            command.args(["-display", display, "-root", "-tree"]).env("LC_ALL", "C.UTF-8");
+            let tree = String::from_utf8_lossy(&command.output().unwrap().stdout).into_owned();
+            if let Some(window) = tree.lines().find(|line| line.contains(title)).and_then(Self::read) {
+                return window;
+            }
+            assert!(Instant::now() < end, "there is no window {title}:\n{tree}");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+
     /// `0x200005 "title": ("a" "B")  800x600+1+20  +1+20`.
     fn read(line: &str) -> Option<Self> {
         let id = line.split_whitespace().next()?.to_owned();

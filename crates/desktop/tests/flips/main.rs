@@ -17,6 +17,7 @@
 )]
 
 mod far;
+mod film;
 #[path = "../e2e/look.rs"]
 mod look;
 mod pages;
@@ -129,7 +130,7 @@ fn films_are_seen_soon() {
     let plan = Plan::read();
     let runtime = tokio::runtime::Runtime::new().unwrap();
     println!("{}", video::HEAD);
-    let reel = video::Reel::new();
+    let reel = film::Reel::new(1);
     for loss in &plan.losses {
         let link: LinkSpec = format!("{} loss={loss}", plan.link).parse().unwrap();
         for order in &plan.orders {

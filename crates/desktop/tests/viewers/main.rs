@@ -15,6 +15,7 @@ mod look;
 mod person;
 #[path = "../e2e/photo.rs"]
 mod photo;
+#[expect(dead_code, reason = "how long a program worked is not asked here")]
 #[path = "../e2e/programs.rs"]
 mod programs;
 mod servers;
