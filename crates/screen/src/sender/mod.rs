@@ -540,11 +540,11 @@ impl ScreenSender {
             }
             // Of some codecs it is not known how much too long it is.
             let length = if bytes.is_empty() { 2 * room.most } else { bytes.len() };
-            self.sizes.learn(piece, length, loss);
+            self.sizes.learn(piece, length, loss, None);
             self.stats.retries += 1;
             piece = cut::half(piece);
         };
-        self.sizes.learn(piece, bytes.len(), loss);
+        self.sizes.learn(piece, bytes.len(), loss, Some(kind == ItemKind::Jpeg));
         let item = EncodedItem { kind, bytes, writes: piece, reads: None };
         self.damage.encoded(piece);
         self.lossy.encoded(now, piece, item.kind);
@@ -607,7 +607,8 @@ impl ScreenSender {
             let payload = bundle.finish();
             self.stats.message(payload.len());
             self.flights.closed(id, self.next, order == ScreenOrder::Latest);
-            self.motion.frame_message(id);
+            let waiting = self.spare.as_ref().map_or(0, |spare| spare.bytes.len());
+            self.motion.frame_message(id, waiting);
             self.ready.push_back(ScreenItem::Message { id, payload, keep: order != ScreenOrder::Latest });
         }
         if self.motion.in_frame() && self.spare.is_none() && !self.damage.turn_meets(self.motion.area()) {
