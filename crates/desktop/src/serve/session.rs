@@ -22,7 +22,7 @@ use crate::channel::DesktopChannel;
 use crate::error::LinkError;
 use crate::link::{IncomingMessages, MessageOutbox, PeerLink};
 use crate::message::{ClipboardMessage, FromClient, FromServer, InputCopy, Permissions, code};
-use crate::sender::{LinkEstimate, ScreenItem, SenderConfig};
+use crate::sender::{JpegQuality, LinkEstimate, ScreenItem, SenderConfig};
 use crate::sound::give::{NumberedFrames, give_sound};
 
 /// A client that looks.
@@ -186,6 +186,12 @@ async fn listen(
                 let most = wish.into_iter().chain(to.max_rate_bps).min();
                 tracing::info!(?most, "the client wishes to be sent no more bits per second");
                 to.link.set_max_rate_bps(most);
+            }
+            FromClient::Quality { least, most } => {
+                // DT-84: what is no pair is no wish.
+                let wish = JpegQuality::new(least, most);
+                tracing::info!(?wish, "the client wishes for pictures of this quality");
+                seat.sender().wish_quality(wish);
             }
             FromClient::Ping(n) => {
                 // DT-13. Whoever asks faster than it listens waits.

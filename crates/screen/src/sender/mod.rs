@@ -64,7 +64,8 @@ use crate::order::{CELL, whole_cells};
 ///    other orders none should.
 /// 4. Send what [`control`](Self::control) returns, and give REFRESH and UNABLE to [`refresh`](Self::refresh)
 ///    and [`unable`](Self::unable).
-/// 5. [`point`](Self::point) and [`set_link`](Self::set_link) may be told at any time, or never.
+/// 5. [`point`](Self::point), [`set_link`](Self::set_link) and [`wish_quality`](Self::wish_quality) may be
+///    told at any time, or never.
 /// 6. Poll again after each of these, and at [`next_deadline`](Self::next_deadline).
 #[derive(Debug)]
 pub struct ScreenSender {
@@ -236,6 +237,14 @@ impl ScreenSender {
     /// messages go.
     pub fn point(&mut self, x: u16, y: u16) {
         self.near.point(x, y);
+    }
+
+    /// Between which qualities the client wishes its pictures to be: they are, as far as
+    /// [`SenderConfig::quality`] allows. `None`: it has no wish any more.
+    pub fn wish_quality(&mut self, wish: Option<JpegQuality>) {
+        // DT-84.
+        let limits = self.config.quality;
+        self.quality.set_range(wish.map_or(limits, |wish| limits.wished(wish)));
     }
 
     /// What the transport knows of the link: pictures have the quality that it carries.

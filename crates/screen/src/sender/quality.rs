@@ -51,6 +51,13 @@ impl JpegQuality {
     pub const fn most(self) -> u8 {
         self.most
     }
+
+    /// What of `wish` lies in these limits; where nothing does, what is nearest to it.
+    #[must_use]
+    pub fn wished(self, wish: Self) -> Self {
+        let within = |quality: u8| quality.clamp(self.least, self.most);
+        Self { least: within(wish.least), most: within(wish.most) }
+    }
 }
 
 impl Default for JpegQuality {
@@ -152,6 +159,13 @@ impl QualityControl {
             turn: StillTurn::default(),
             budget: FrameBudget::default(),
         }
+    }
+
+    /// What is sent from now on has a quality of this range. Nothing is known of what the link carries that
+    /// would not be known any more.
+    pub(super) fn set_range(&mut self, range: JpegQuality) {
+        self.range = range;
+        self.qualities = self.qualities.map(|quality| quality.clamp(range.least, range.most));
     }
 
     pub(super) fn set_link(&mut self, link: LinkEstimate) {
@@ -357,6 +371,20 @@ mod tests {
         for slip in ["", "-", "0-50", "50-101", "60-50", "30-", "30-90-95", "a-b", "-5", "300"] {
             assert_eq!(quality(slip), Err(ParseQualityError), "{slip}");
         }
+    }
+
+    #[test]
+    fn a_wish_is_kept_within_the_limits() {
+        // DT-84.
+        let limits = JpegQuality::new(30, 90).unwrap();
+        let wished = |least, most| {
+            let range = limits.wished(JpegQuality::new(least, most).unwrap());
+            (range.least(), range.most())
+        };
+        assert_eq!(wished(50, 70), (50, 70));
+        assert_eq!(wished(1, 50), (30, 50));
+        assert_eq!(wished(80, 100), (80, 90));
+        assert_eq!([wished(95, 100), wished(1, 9)], [(90, 90), (30, 30)]);
     }
 
     #[test]
