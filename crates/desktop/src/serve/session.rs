@@ -21,7 +21,7 @@ use super::vnc::VncCommand;
 use crate::channel::DesktopChannel;
 use crate::error::LinkError;
 use crate::link::{IncomingMessages, MessageOutbox, PeerLink};
-use crate::message::{ClipboardMessage, FromClient, FromServer, InputCopy, Permissions, code};
+use crate::message::{ClipboardMessage, FromClient, FromServer, InputCopy, Permissions, ScreenOrder, code};
 use crate::sender::{JpegQuality, LinkEstimate, ScreenItem, SenderConfig};
 use crate::sound::give::{NumberedFrames, give_sound};
 
@@ -55,8 +55,16 @@ impl ClientSession {
             PeerLink::Tcp(_) => TCP_BUDGET,
             _ => budget(&link.stats()),
         };
-        let (order, quality, adaptive) = (shared.terms.order, shared.quality, admitted.adaptive);
-        let config = SenderConfig { order, budget, quality, adaptive, ..SenderConfig::default() };
+        // DT-56: by TCP a client reads in the order ordered, in which copies have no versions.
+        let order = if link.is_tcp() { ScreenOrder::Ordered } else { shared.terms.order };
+        let config = SenderConfig {
+            order,
+            budget,
+            quality: shared.quality,
+            adaptive: admitted.adaptive,
+            patches: admitted.patches,
+            ..SenderConfig::default()
+        };
         let hears = watch::Sender::new(admitted.hears == Some(HearsFrom::Beginning));
         let sound = shared.sound.clone().filter(|_| admitted.hears.is_some());
         let session = Self {

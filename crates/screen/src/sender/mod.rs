@@ -50,7 +50,7 @@ use self::near::{Focus, Near};
 use self::quality::QualityControl;
 use self::touched::Touched;
 use crate::codec::{PieceRoom, PixelLoss, RectangleEncoder};
-use crate::message::{FromServer, Refresh, ScreenLayout, ScreenOrder};
+use crate::message::{FromServer, PutFields as _, Refresh, ScreenLayout, ScreenOrder};
 use crate::order::{CELL, whole_cells};
 
 /// Sends a screen. The contract:
@@ -133,7 +133,7 @@ impl ScreenSender {
             shadow,
             damage: ScreenDamage::new(),
             lossy: Lossy::new(config.rest),
-            flights: ScreenFlights::new(),
+            flights: ScreenFlights::new(config.patches),
             marks: ScreenMarks::default(),
             motion: ScreenMotion::new(),
             quality: QualityControl::new(config.quality),
@@ -528,7 +528,7 @@ impl ScreenSender {
         }
         let latest = self.config.order == ScreenOrder::Latest;
         let bounds = self.shadow.bounds();
-        let rect = if latest { whole_cells(rect, bounds) } else { rect };
+        let rect = if latest { self.flights.patch_or_cells(rect, bounds, bundle.next()) } else { rect };
         let mut piece = self.sizes.cut(rect, room, loss);
         let moves = loss == PixelLoss::Allowed && self.motion.area().meets(piece);
         self.encoder.set_quality(self.quality.of(moves));
@@ -538,7 +538,9 @@ impl ScreenSender {
         }
         // DT-30. Lines of text do not stand at multiples of 16.
         let step = if latest { CELL } else { STEP };
-        let room = PieceRoom { wanted: room, most: bundle.most(), step };
+        // DT-85: some have a sum behind them.
+        let sum = if latest && whole_cells(rect, bounds) != rect { bundle::SUM } else { 0 };
+        let room = PieceRoom { wanted: room.saturating_sub(sum), most: bundle.most() - sum, step };
         let mut bytes = Vec::with_capacity(self.config.budget);
         let (kind, piece) = loop {
             bytes.clear();
@@ -554,7 +556,12 @@ impl ScreenSender {
             piece = cut::half(piece);
         };
         self.sizes.learn(piece, bytes.len(), loss, Some(kind == ItemKind::Jpeg));
-        let item = EncodedItem { kind, bytes, writes: piece, reads: None };
+        let patches = latest && whole_cells(piece, bounds) != piece;
+        if patches {
+            // Nothing is sent between this and the message that it goes with.
+            bytes.put_u64(self.flights.sum(Rect::EMPTY, piece));
+        }
+        let item = EncodedItem { kind, bytes, writes: piece, reads: None, patches };
         self.damage.encoded(piece);
         self.lossy.encoded(now, piece, item.kind);
         if loss == PixelLoss::Allowed {
@@ -594,7 +601,7 @@ impl ScreenSender {
         let number = bundle.next();
         self.stats.item(item.kind, item.bytes.len(), item.writes.area());
         if self.config.order == ScreenOrder::Latest {
-            self.flights.sent(number, item.writes, item.reads);
+            self.flights.sent(number, item.effect());
         }
         bundle.conflicts |= self.segment.conflicts(item.writes, item.reads);
         bundle.push(item);
