@@ -22,8 +22,9 @@ fuzz_target!(|input: &[u8]| {
         [usize::from(flags & 3)];
     let budget = 1000 + 4 * usize::from(bytes.next());
     let rest = Duration::from_millis(if flags & 4 == 0 { 300 } else { 0 });
-    let adaptive = flags & 32 != 0;
-    let config = SenderConfig { order, budget, rest, adaptive, max_bytes: MOST, ..SenderConfig::default() };
+    let (adaptive, patches) = (flags & 32 != 0, flags & 64 != 0);
+    let config =
+        SenderConfig { order, budget, rest, adaptive, patches, max_bytes: MOST, ..SenderConfig::default() };
     let mut world = World::new(config);
     if flags & 16 == 0 {
         world.resize(40 + u16::from(bytes.next()), 30 + u16::from(bytes.next()));

@@ -5,6 +5,7 @@ import { readLink, type Link } from './link.ts';
 import { Pointer } from './pointer.ts';
 import { Speaker } from './speaker.ts';
 import type { Figures, FromWorker, ToWorker } from './talk.ts';
+import { keepWishes, keptWishes, readPicture, readRate, said, writeRate, type Wishes } from './wishes.ts';
 
 const STORED = 'link';
 const DEVICE = 'device';
@@ -85,6 +86,7 @@ class Page {
     this.buttons();
     const offscreen = canvas.transferControlToOffscreen();
     this.worker.postMessage(this.beginning(offscreen), [offscreen]);
+    this.wishes();
   }
 
   private beginning(offscreen?: OffscreenCanvas): ToWorker {
@@ -249,6 +251,32 @@ class Page {
       [term.textContent, what.textContent] = [name, value];
       return [term, what];
     }));
+  }
+
+  /** What the person wishes of the picture: as it was kept, and as it is from now on. */
+  private wishes(): void {
+    const [form, button] = [element<HTMLFormElement>('wishes'), element('wish')];
+    const [picture, rate] = [element<HTMLSelectElement>('picture'), element<HTMLInputElement>('rate')];
+    const { server, desktop } = this.link;
+    const show = (wishes: Wishes): void => { [picture.value, rate.value] = [wishes.picture, writeRate(wishes.rate)]; };
+    const tell = (wishes: Wishes): void => this.worker.postMessage({ kind: 'wishes', ...said(wishes) } satisfies ToWorker);
+    const kept = keptWishes(() => localStorage, server, desktop);
+    show(kept);
+    tell(kept);
+    form.onchange = () => {
+      const wishes = { picture: readPicture(picture.value), rate: readRate(rate.value) };
+      // What was written there and is no rate goes away, so that nobody takes it for a limit.
+      show(wishes);
+      keepWishes(() => localStorage, server, desktop, wishes);
+      tell(wishes);
+    };
+    // Enter has set it already.
+    form.onsubmit = (event) => { event.preventDefault(); canvas.focus(); };
+    button.onclick = () => {
+      form.hidden = !form.hidden;
+      button.setAttribute('aria-expanded', String(!form.hidden));
+      if (form.hidden) canvas.focus(); else picture.focus();
+    };
   }
 
   private buttons(): void {

@@ -1,6 +1,7 @@
 /** What the page, its worker and its speaker say to each other. */
 
 import type { RingFigures, Stereo } from './ring.ts';
+import type { SaidWishes } from './wishes.ts';
 
 /** Who wants to see what. */
 export interface Visitor {
@@ -19,6 +20,7 @@ export type ToWorker =
   | { kind: 'paste'; text: string }
   | { kind: 'ask' }
   | { kind: 'wish'; width: number; height: number }
+  | { kind: 'wishes' } & SaidWishes
   | { kind: 'hear'; port: MessagePort }
   | { kind: 'deafen' };
 

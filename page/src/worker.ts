@@ -5,6 +5,7 @@ import { byQuic, byTcp, connect, type Carrier, type Place } from './carrier.ts';
 import { Hearing, NO_DECODER } from './hearing.ts';
 import { ofEnding } from './link.ts';
 import type { FromWorker, SoundFigures, ToWorker, Visitor } from './talk.ts';
+import { isSilent, NO_WISHES, said, type SaidWishes } from './wishes.ts';
 
 /** What a worker has; the types of a window would hide that it is one. */
 interface WorkerScope extends Pick<Window, 'setTimeout' | 'clearTimeout' | 'setInterval' | 'clearInterval' | 'location'> {
@@ -39,6 +40,8 @@ let context: OffscreenCanvasRenderingContext2D | null = null;
 let session: Session | undefined;
 /** What the person does, from session to session. */
 let visit: WasmVisit | undefined;
+/** What the person wishes of the picture, from session to session. */
+let wishes: SaidWishes = said(NO_WISHES);
 /** Somebody hears, from session to session. */
 let hearing: Hearing | undefined;
 
@@ -60,6 +63,7 @@ class Session {
   private over = false;
   /** There is sound. */
   private mayHear = false;
+  private welcomed = false;
   /** By its means a turn comes behind what waits for this worker; whether one is to come, and since when. */
   private readonly later = new MessageChannel();
   private awaited = false;
@@ -141,6 +145,19 @@ class Session {
     this.soundTimer = this.timed(this.viewer.sound_due(), () => this.sound());
   }
 
+  /** Says what the person wishes of the picture (WB-28). */
+  wishes(said: SaidWishes): void {
+    // DT-1: before it is welcome it says nothing; then it says them all the same.
+    if (this.over || !this.welcomed) return;
+    this.say(said);
+    this.turn();
+  }
+
+  private say({ rate, least, most }: SaidWishes): void {
+    this.viewer.wants_rate(rate);
+    this.viewer.wants_quality(least, most);
+  }
+
   /** Says whether somebody hears. */
   hears(wanted: boolean): void {
     if (this.over || !this.mayHear) return;
@@ -176,6 +193,8 @@ class Session {
         this.mayHear = (news.bits & 8) !== 0;
         tell({ kind: 'welcome', name: news.text, may, sound: this.mayHear });
         if (hearing !== undefined && this.mayHear) this.viewer.wants_sound(true);
+        this.welcomed = true;
+        if (!isSilent(wishes)) this.say(wishes);
         break;
       }
       case 'name': tell({ kind: 'name', name: news.text }); break;
@@ -391,6 +410,11 @@ scope.onmessage = ({ data }: MessageEvent<ToWorker>) => {
     case 'start': void start(data); break;
     case 'hear': void hear(data.port); break;
     case 'deafen': deafen(); break;
+    case 'wishes': {
+      wishes = { rate: data.rate, least: data.least, most: data.most };
+      session?.wishes(wishes);
+      break;
+    }
     default: act(data);
   }
 };

@@ -15,6 +15,7 @@ use tokio::sync::mpsc;
 use crate::channel::DesktopChannel;
 use crate::error::LinkError;
 use crate::message::{RecordInbox, RecordSplitter, StreamMessage, code, stream_bytes};
+use crate::sender::JpegQuality;
 use crate::tcp::TcpLink;
 use crate::trust::{Exported, LABEL};
 
@@ -39,6 +40,9 @@ pub struct LinkConfig {
     /// Bits per second that a viewer's gateway asks the server's to send at most. `None`: as many as that
     /// wants.
     pub wished_rate_bps: Option<u64>,
+    /// Between which qualities of JPEG a viewer's gateway asks the server's to send photographs and films, as
+    /// far as that allows. `None`: as it likes.
+    pub wished_quality: Option<JpegQuality>,
     /// Appends the secrets of connections to the file that SSLKEYLOGFILE names.
     pub key_log: bool,
     /// Where connections leave their traces; `None`: nowhere.
@@ -54,6 +58,7 @@ impl Default for LinkConfig {
             protection: Protection::Adaptive(None),
             max_rate_bps: None,
             wished_rate_bps: None,
+            wished_quality: None,
             key_log: false,
             #[cfg(feature = "qlog")]
             qlog: None,

@@ -81,8 +81,12 @@ impl CellValues<u64> {
     /// DT-33: the places of the cells that a copy depends on, in its order.
     pub(crate) fn needed(&self, from: Rect, to: Rect) -> impl Iterator<Item = usize> + use<> {
         let sources = self.meeting(from).map(|(place, _)| place);
-        let partial = self.meeting(to).filter(move |&(_, cell)| !to.contains(cell)).map(|(place, _)| place);
-        sources.chain(partial)
+        sources.chain(self.cut(to))
+    }
+
+    /// The places of the cells that `rect` meets and does not cover, in reading order.
+    pub(crate) fn cut(&self, rect: Rect) -> impl Iterator<Item = usize> + use<> {
+        self.meeting(rect).filter(move |&(_, cell)| !rect.contains(cell)).map(|(place, _)| place)
     }
 }
 

@@ -21,8 +21,8 @@ use quickset_base::Time;
 use quickset_rfb::{Cursor, Framebuffer, Leds};
 use quickset_screen::message::{
     ADAPTIVE, CLIPBOARD, ClientOffer, ClipboardMessage, DeviceTag, FromClient, FromServer, Hello,
-    HelloChoice, MessageFault, RecordInbox, RecordSplitter, ScreenLayout, ScreenOrder, ShownToken, VisitId,
-    Welcome, stream_bytes,
+    HelloChoice, MessageFault, PATCHES, RecordInbox, RecordSplitter, ScreenLayout, ScreenOrder, ShownToken,
+    VisitId, Welcome, stream_bytes,
 };
 use quickset_screen::receiver::{Changes, ReceiverConfig, ReceiverStats, ScreenReceiver};
 use quickset_screen::sound::{SENDS_SOUND, SOUND_DATAGRAM, WANTS_SOUND};
@@ -197,7 +197,7 @@ impl PageViewer {
         let device = DeviceTag(device.to_owned());
         let choice = HelloChoice { desktop: desktop.to_owned(), device, ..HelloChoice::default() };
         // DT-67, DT-76: sound comes once somebody hears.
-        let features = ADAPTIVE | CLIPBOARD | WANTS_SOUND;
+        let features = ADAPTIVE | CLIPBOARD | PATCHES | WANTS_SOUND;
         stream_bytes(&FromClient::Hello(Hello { features, offer, choice, visit, ..Hello::default() }))
     }
 
@@ -282,6 +282,17 @@ impl PageViewer {
     /// Asks for another size of the screen.
     pub fn wish(&mut self, width: u16, height: u16) {
         self.replies.push_back(FromClient::Wish { width, height, screens: Vec::new() });
+    }
+
+    /// Asks the server to send no more than so many bits per second; 0: as much as it likes.
+    pub fn wants_rate(&mut self, bps: u64) {
+        // WB-28.
+        self.replies.push_back(FromClient::Rate { bps });
+    }
+
+    /// Asks the server for pictures of a quality of JPEG between these, each 1 to 100; two zeros: as it likes.
+    pub fn wants_quality(&mut self, least: u8, most: u8) {
+        self.replies.push_back(FromClient::Quality { least, most });
     }
 
     /// Whether the server has sound for whoever hears.
@@ -440,6 +451,23 @@ mod tests {
         viewer.datagram(NOW, &SIZE).unwrap();
         assert_eq!(viewer.datagram(NOW, &[1, 0, 1, 0, 1, 2, 99]).map_err(|fault| fault.code()), Err(1));
         assert_eq!(viewer.datagram(NOW, &[3, 0, 0, 0, 0]).map_err(|fault| fault.code()), Err(1));
+    }
+
+    #[test]
+    fn what_a_person_wishes_is_said() {
+        // WB-28: as spec/desktop.md §15 has them, each behind its length.
+        let mut viewer = PageViewer::new(1 << 20);
+        viewer.control_bytes(NOW, &stream_bytes(&welcome(ScreenOrder::Fenced))).unwrap();
+        viewer.wants_rate(5_000_000);
+        viewer.wants_quality(80, 100);
+        assert_eq!(viewer.next_control(NOW), Some(vec![5, 0x16, 0x80, 0x4c, 0x4b, 0x40]));
+        assert_eq!(viewer.next_control(NOW), Some(vec![3, 0x17, 80, 100]));
+        // More than the protocol can say is as much as it can.
+        viewer.wants_rate(u64::MAX);
+        assert_eq!(
+            viewer.next_control(NOW).map(|said| said[1..].to_vec()),
+            Some([&[0x16], &[0xff; 8][..]].concat())
+        );
     }
 
     #[test]

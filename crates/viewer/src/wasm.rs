@@ -171,6 +171,16 @@ impl WasmViewer {
         self.viewer.wish(width, height);
     }
 
+    /// Asks the server to send no more than so many bits per second; 0: as much as it likes.
+    pub fn wants_rate(&mut self, bps: f64) {
+        self.viewer.wants_rate(bps.whole());
+    }
+
+    /// Asks the server for pictures of a quality of JPEG between these; two zeros: as it likes.
+    pub fn wants_quality(&mut self, least: u8, most: u8) {
+        self.viewer.wants_quality(least, most);
+    }
+
     /// Says whether somebody hears from now on.
     pub fn wants_sound(&mut self, wanted: bool) {
         self.viewer.wants_sound(wanted);

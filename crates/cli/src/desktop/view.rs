@@ -8,6 +8,7 @@ use anyhow::Context as _;
 use quickset::Fingerprint;
 use quickset_desktop::LinkConfig;
 use quickset_desktop::record::ScreenRecorder;
+use quickset_desktop::sender::JpegQuality;
 use quickset_desktop::sound::SoundCommand;
 use quickset_desktop::trust::{DesktopLabel, GatewayFolder, OneTimeToken, load_identity, read_secret};
 use quickset_desktop::view::{
@@ -73,6 +74,11 @@ pub(super) struct ViewArgs {
     /// each as well as its own rate allows [default: as much as the server sends]
     #[arg(long, value_name = "RATE", value_parser = values::most_rate)]
     max_rate: Option<u64>,
+    /// Qualities of JPEG, 1 to 100, that photographs and films are to have here, like 70-90, as far as the
+    /// server allows (`desktop serve --quality`): a high one waits on a thin link, a low one is soon there.
+    /// What rests is exact either way [default: as the link is]
+    #[arg(long, value_name = "MIN-MAX")]
+    quality: Option<JpegQuality>,
     /// Show in a corner of the picture how the connection is: round trip, rate, losses, repair. Control, Alt,
     /// Shift and O together hide it and show it again
     #[arg(long)]
@@ -124,7 +130,11 @@ async fn see(args: &ViewArgs, recorder: &mut Option<ScreenRecorder>) -> anyhow::
         identity,
         viewer_password: vnc_password(args.viewer_password_file.as_ref())?,
         sound: super::sound(args.sound, args.sound_sink.as_ref(), SoundCommand::player)?,
-        link: LinkConfig { wished_rate_bps: args.max_rate, ..args.link.config()? },
+        link: LinkConfig {
+            wished_rate_bps: args.max_rate,
+            wished_quality: args.quality,
+            ..args.link.config()?
+        },
     };
     let view = ViewGateway::start(config.clone()).await?;
     // Not before: where nothing is to be seen no file is to be left.

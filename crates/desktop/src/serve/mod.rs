@@ -24,6 +24,8 @@ mod session;
 mod stage;
 mod tcp_door;
 mod tcp_screen;
+#[cfg(test)]
+mod viewers_tests;
 mod visits;
 mod vnc;
 mod vnc_error;

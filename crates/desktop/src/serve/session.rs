@@ -21,8 +21,8 @@ use super::vnc::VncCommand;
 use crate::channel::DesktopChannel;
 use crate::error::LinkError;
 use crate::link::{IncomingMessages, MessageOutbox, PeerLink};
-use crate::message::{ClipboardMessage, FromClient, FromServer, InputCopy, Permissions, code};
-use crate::sender::{LinkEstimate, ScreenItem, SenderConfig};
+use crate::message::{ClipboardMessage, FromClient, FromServer, InputCopy, Permissions, ScreenOrder, code};
+use crate::sender::{JpegQuality, LinkEstimate, ScreenItem, SenderConfig};
 use crate::sound::give::{NumberedFrames, give_sound};
 
 /// A client that looks.
@@ -55,8 +55,16 @@ impl ClientSession {
             PeerLink::Tcp(_) => TCP_BUDGET,
             _ => budget(&link.stats()),
         };
-        let (order, quality, adaptive) = (shared.terms.order, shared.quality, admitted.adaptive);
-        let config = SenderConfig { order, budget, quality, adaptive, ..SenderConfig::default() };
+        // DT-56: by TCP a client reads in the order ordered, in which copies have no versions.
+        let order = if link.is_tcp() { ScreenOrder::Ordered } else { shared.terms.order };
+        let config = SenderConfig {
+            order,
+            budget,
+            quality: shared.quality,
+            adaptive: admitted.adaptive,
+            patches: admitted.patches,
+            ..SenderConfig::default()
+        };
         let hears = watch::Sender::new(admitted.hears == Some(HearsFrom::Beginning));
         let sound = shared.sound.clone().filter(|_| admitted.hears.is_some());
         let session = Self {
@@ -186,6 +194,12 @@ async fn listen(
                 let most = wish.into_iter().chain(to.max_rate_bps).min();
                 tracing::info!(?most, "the client wishes to be sent no more bits per second");
                 to.link.set_max_rate_bps(most);
+            }
+            FromClient::Quality { least, most } => {
+                // DT-84: what is no pair is no wish.
+                let wish = JpegQuality::new(least, most);
+                tracing::info!(?wish, "the client wishes for pictures of this quality");
+                seat.sender().wish_quality(wish);
             }
             FromClient::Ping(n) => {
                 // DT-13. Whoever asks faster than it listens waits.

@@ -21,7 +21,17 @@ use crate::wishes::SizeWishes;
 #[derive(Clone, Debug)]
 pub(crate) struct ServerScreen {
     state: Arc<Mutex<ServerScreenState>>,
-    started: Instant,
+    clock: StageClock,
+}
+
+/// The time as senders count it.
+#[derive(Clone, Debug)]
+enum StageClock {
+    /// Since then.
+    Real(Instant),
+    /// What a test says.
+    #[cfg(test)]
+    Played(Arc<Mutex<Time>>),
 }
 
 #[derive(Debug)]
@@ -108,12 +118,22 @@ impl ServerScreen {
             wishes: SizeWishes::default(),
             copier: None,
         };
-        Self { state: Arc::new(Mutex::new(state)), started: Instant::now() }
+        Self { state: Arc::new(Mutex::new(state)), clock: StageClock::Real(Instant::now()) }
+    }
+
+    /// The same in virtual time, which is what is written there.
+    #[cfg(test)]
+    pub(crate) fn played(max_bytes: usize, time: Arc<Mutex<Time>>) -> Self {
+        Self { clock: StageClock::Played(time), ..Self::new(max_bytes) }
     }
 
     /// The time as senders count it.
     pub(crate) fn now(&self) -> Time {
-        Time::ZERO + self.started.elapsed()
+        match &self.clock {
+            StageClock::Real(started) => Time::ZERO + started.elapsed(),
+            #[cfg(test)]
+            StageClock::Played(time) => *time.lock().unwrap_or_else(PoisonError::into_inner),
+        }
     }
 
     /// The name of the desktop, as people are told it.

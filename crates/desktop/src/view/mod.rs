@@ -127,7 +127,7 @@ impl ViewGateway {
     pub async fn start(config: ViewConfig) -> Result<Self, ViewError> {
         let (listener, address) = listen(config.listen, config.viewer_password.is_some()).await?;
         let desk = Arc::new(ViewerScreen::new(Limits::default().framebuffer_bytes));
-        let wished_rate_bps = config.link.wished_rate_bps;
+        let link = config.link.clone();
         let meeting = Meeting::new(
             config.server,
             config.trust,
@@ -140,7 +140,7 @@ impl ViewGateway {
         let (told, news) = mpsc::channel(NEWS);
         let (sink, player) = config.sound.map(SoundPlayer::new).unzip();
         let meeting = if sink.is_some() { meeting.with_sound() } else { meeting };
-        let uplink = Uplink::new(meeting, desk.clone(), told, sink).wishing(wished_rate_bps);
+        let uplink = Uplink::new(meeting, desk.clone(), told, sink).wishing(&link);
         let security = config.viewer_password.map_or(Security::None, Security::VncAuth);
         Ok(Self { listener, address, desk, uplink, news: Some(news), security, player })
     }

@@ -17,7 +17,7 @@ use super::inputs::Act;
 use super::meet::{MeetError, Meeting, Met};
 use crate::backoff::Backoff;
 use crate::error::LinkError;
-use crate::link::{IncomingMessages, IncomingScreen, MessageOutbox, PeerLink, ScreenArrival};
+use crate::link::{IncomingMessages, IncomingScreen, LinkConfig, MessageOutbox, PeerLink, ScreenArrival};
 use crate::message::{
     ClipboardMessage, FromClient, FromServer, PersonInput, ScreenLayout, ScreenOrder, code,
 };
@@ -36,7 +36,8 @@ pub(super) struct Uplink {
     /// Where sound goes; `None`: nobody wants to hear.
     sink: Option<SoundSink>,
     /// Bits per second that the server is asked to send at most.
-    wished_rate_bps: Option<u64>,
+    /// What the server is asked for.
+    wishes: Vec<FromClient>,
     /// Where what is seen is written.
     pub(super) recorder: Option<ScreenRecorder>,
     started: Instant,
@@ -87,15 +88,19 @@ impl Uplink {
             stats: ViewStats::default(),
             told,
             sink,
-            wished_rate_bps: None,
+            wishes: Vec::new(),
             recorder: None,
             started: Instant::now(),
         }
     }
 
-    /// The same that asks the server to send no more than so many bits per second.
-    pub(super) fn wishing(self, wished_rate_bps: Option<u64>) -> Self {
-        Self { wished_rate_bps, ..self }
+    /// The same that asks the server for what `link` wishes.
+    pub(super) fn wishing(self, link: &LinkConfig) -> Self {
+        let rate = link.wished_rate_bps.map(|bps| FromClient::Rate { bps });
+        let quality = link
+            .wished_quality
+            .map(|quality| FromClient::Quality { least: quality.least(), most: quality.most() });
+        Self { wishes: rate.into_iter().chain(quality).collect(), ..self }
     }
 
     pub(super) fn endpoint(&self) -> Endpoint {
@@ -186,9 +191,9 @@ impl Uplink {
         }
         tracing::info!(server = self.meeting.server(), order = %welcome.order, by_tcp, "a session");
         let (to_server, outgoing) = mpsc::channel(OUTGOING);
-        if let Some(bps) = self.wished_rate_bps {
-            // DT-78. There is room: it is the first.
-            let _ = to_server.try_send(FromClient::Rate { bps });
+        for wish in &self.wishes {
+            // DT-78, DT-84. There is room: they are the first.
+            let _ = to_server.try_send(wish.clone());
         }
         let (desk, dialer) = (self.desk.clone(), self.meeting.dialer());
         let tell_by = Some(tokio::time::Instant::now() + FIRST_PICTURE);

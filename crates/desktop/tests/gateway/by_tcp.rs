@@ -4,7 +4,9 @@ use std::time::{Duration, Instant};
 
 use quickset::pki_types::ServerName;
 use quickset::{ClientConfig, Trust};
-use quickset_desktop::message::{CLIPBOARD, FromClient, Hello, PersonInput, StreamMessage, code};
+use quickset_desktop::message::{
+    CLIPBOARD, FromClient, Hello, PersonInput, ScreenOrder, StreamMessage, code,
+};
 use quickset_desktop::trust::{DeviceRights, GatewayFolder, OneTimeToken};
 use quickset_desktop::view::{Credential, MeetError, ViewError};
 use quickset_rfb::{ExtendedClipboard, Formats};
@@ -88,6 +90,28 @@ async fn a_desktop_is_there_soon_where_udp_never_gets_through() {
     person.until("the text", |person| person.clipboard.contains(&text)).await;
     vnc.tell(Draw::Resize(200, 320));
     person.sees(&vnc).await;
+}
+
+/// DT-56: where the server's order is `latest`, copies have versions, and by TCP nobody reads any.
+#[tokio::test]
+async fn by_tcp_a_desktop_whose_order_is_latest_is_read_as_it_comes() {
+    let (home, vnc) = (Home::new(), Vnc::start(320, 200).await);
+    noise(&vnc, 1, 320, 200);
+    let folder = known_client(&home);
+    let setting = Setting { order: ScreenOrder::Latest, ..Setting::default() };
+    let far = Far::start(&home, vnc.address, setting);
+    let firewall = Firewall::start(far.address, false).await;
+    let mut near = Near::start(&folder, firewall.address, Credential::None).await;
+    let mut person = Person::sit(near.address).await;
+    person.sees(&vnc).await;
+    near.met(&far).await;
+    assert!(near.stats.totals().by_tcp);
+    for seed in 2..6 {
+        vnc.fill(rect(13, 11, 7, 14), seed);
+        vnc.tell(Draw::Copy(rect(3, 5, 100, 100), 50, 60));
+        person.sees(&vnc).await;
+    }
+    assert_eq!(far.stats.totals().ever, 1, "it is the same session");
 }
 
 /// DT-58: what is shown stays, and comes back on QUIC.

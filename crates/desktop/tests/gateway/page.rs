@@ -105,6 +105,22 @@ impl Page {
         }
     }
 
+    /// With what the person wishes: bits per second, and qualities of JPEG.
+    pub(crate) async fn wishing(
+        home: &Home,
+        address: SocketAddr,
+        token: &OneTimeToken,
+        bps: u64,
+        (least, most): (u8, u8),
+    ) -> Self {
+        let mut page = Self::by(home, address, token).await;
+        page.until("the welcome", |page| page.welcome.is_some()).await;
+        page.viewer.wants_rate(bps);
+        page.viewer.wants_quality(least, most);
+        page.turn().await;
+        page
+    }
+
     async fn by(home: &Home, address: SocketAddr, token: &OneTimeToken) -> Self {
         Self::begin(home, address, &PageViewer::hello(token.reveal(), "", "")).await
     }
@@ -158,7 +174,7 @@ impl Page {
     }
 
     /// Takes what comes for some time.
-    async fn rests_for(&mut self, time: Duration) {
+    pub(crate) async fn rests_for(&mut self, time: Duration) {
         let ended = tokio::time::timeout(time, self.until("nothing", |_| false)).await;
         assert!(ended.is_err());
     }

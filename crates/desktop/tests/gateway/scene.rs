@@ -207,11 +207,16 @@ impl Near {
         Self::linked(folder, server, wish, LinkConfig::default()).await
     }
 
-    /// With the key of `folder`, which the server knows, and a wish for a rate.
-    pub(crate) async fn wishing(folder: &GatewayFolder, server: SocketAddr, most: Option<u64>) -> Self {
+    /// With the key of `folder`, which the server knows, and wishes for a rate and a quality.
+    pub(crate) async fn wishing(
+        folder: &GatewayFolder,
+        server: SocketAddr,
+        wished_rate_bps: Option<u64>,
+        wished_quality: Option<JpegQuality>,
+    ) -> Self {
         let trust = ServerTrust::Known(folder.known_servers().unwrap());
         let wish = ViewWish { credential: Credential::None, trust, desktop: None, sound: None };
-        let link = LinkConfig { wished_rate_bps: most, ..LinkConfig::default() };
+        let link = LinkConfig { wished_rate_bps, wished_quality, ..LinkConfig::default() };
         Self::linked(folder, server, wish, link).await
     }
 

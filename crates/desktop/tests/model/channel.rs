@@ -165,6 +165,10 @@ impl Pair {
             let deceived = lost && self.channel.rng.chance(0.2);
             if !lost || deceived {
                 self.receive(&flight.payload);
+                // In the order latest what comes again does nothing, but for a size.
+                if !flight.keep && self.channel.rng.chance(0.05) {
+                    self.receive(&flight.payload);
+                }
             }
             self.sender.outcome(flight.id, !lost);
             self.answer();

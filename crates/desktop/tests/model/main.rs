@@ -28,8 +28,8 @@ fn run(order: ScreenOrder, seed: u64, steps: usize, loss: f64) -> Pair {
     let mut rng = Rng::new(seed);
     let (width, height) = (64 + rng.below(150) as u16, 48 + rng.below(120) as u16);
     let mut scene = Scene::new(width, height, rng.fork());
-    let (budget, adaptive) = (1000 + rng.below(300) as usize, seed % 2 == 0);
-    let config = SenderConfig { order, budget, adaptive, ..SenderConfig::default() };
+    let (budget, adaptive, patches) = (1000 + rng.below(300) as usize, seed % 2 == 0, seed % 3 > 0);
+    let config = SenderConfig { order, budget, adaptive, patches, ..SenderConfig::default() };
     let mut pair = Pair::new(config, Channel::new(rng.fork(), loss));
     pair.draw(&scene.ready());
     for _ in 0..steps {
@@ -76,7 +76,7 @@ fn run(order: ScreenOrder, seed: u64, steps: usize, loss: f64) -> Pair {
 
 #[test]
 fn screens_are_equal_at_rest() {
-    // DT-19, DT-25, DT-27, DT-28, DT-29, DT-31, DT-32, DT-34, DT-35, DT-48.
+    // DT-19, DT-25, DT-27, DT-28, DT-29, DT-31, DT-32, DT-34, DT-35, DT-48, DT-85.
     for order in ORDERS {
         let mut used = [0; ItemKind::ALL.len()];
         for seed in seeds(60) {
@@ -110,8 +110,8 @@ fn whatever_is_asked_for_and_however_late_screens_are_equal_at_rest() {
         for seed in seeds(40) {
             let mut rng = Rng::new(seed);
             let mut scene = Scene::new(64 + rng.below(150) as u16, 48 + rng.below(120) as u16, rng.fork());
-            let (budget, adaptive) = (1000 + rng.below(300) as usize, seed % 2 == 1);
-            let config = SenderConfig { order, budget, adaptive, ..SenderConfig::default() };
+            let (budget, adaptive, patches) = (1000 + rng.below(300) as usize, seed % 2 == 1, seed % 5 > 0);
+            let config = SenderConfig { order, budget, adaptive, patches, ..SenderConfig::default() };
             let mut pair = Pair::new(config, Channel::new(rng.fork(), [0.0, 0.1, 0.3][seed as usize % 3]));
             pair.late = [0.5, 0.9, 0.98][seed as usize / 3 % 3];
             pair.draw(&scene.ready());

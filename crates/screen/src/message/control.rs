@@ -38,6 +38,14 @@ pub enum FromClient {
         /// Bits per second; 0: as much as the server wants.
         bps: u64,
     },
+    /// Its pictures are to have a quality of JPEG between these, as far as the server allows, each 1 to 100.
+    /// Another pair, like 0 and 0, is no wish any more.
+    Quality {
+        /// The lowest.
+        least: u8,
+        /// The highest.
+        most: u8,
+    },
     /// To be answered by [`FromServer::Pong`].
     Ping(u64),
     /// The answer to [`FromServer::Ping`].
@@ -192,6 +200,7 @@ impl StreamMessage for FromClient {
                 out.put_u8(RATE);
                 out.put_varint((*bps).min(MAX_VARINT));
             }
+            Self::Quality { least, most } => out.put(&[QUALITY, *least, *most]),
             Self::Ping(n) => put_number(out, PING, *n),
             Self::Pong(n) => put_number(out, PONG, *n),
             Self::Hear(wanted) => out.put(&[HEAR, (*wanted).into()]),
@@ -218,6 +227,7 @@ impl StreamMessage for FromClient {
                 Self::Wish { width, height, screens }
             }
             RATE => Self::Rate { bps: f.varint()? },
+            QUALITY => Self::Quality { least: f.u8()?, most: f.u8()? },
             PING => Self::Ping(f.u64()?),
             PONG => Self::Pong(f.u64()?),
             HEAR => Self::Hear(f.u8()? != 0),
@@ -466,6 +476,7 @@ const PROOF: u8 = 0x13;
 const TAKEN: u8 = 0x14;
 const HEAR: u8 = 0x15;
 const RATE: u8 = 0x16;
+const QUALITY: u8 = 0x17;
 /// What a varint can say.
 const MAX_VARINT: u64 = (1 << 62) - 1;
 /// The bit of HELLO's features that says that an offer follows.

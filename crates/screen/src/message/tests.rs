@@ -83,6 +83,8 @@ fn every_message_comes_back() {
         FromClient::Wish { width: 1920, height: 1080, screens: screens.clone() },
         FromClient::Rate { bps: 5_000_000 },
         FromClient::Rate { bps: 0 },
+        FromClient::Quality { least: 80, most: 100 },
+        FromClient::Quality { least: 0, most: 255 },
         FromClient::Ping(u64::MAX),
         FromClient::Pong(1),
         FromClient::Hear(true),

@@ -83,7 +83,7 @@ pub struct ReceiverStats {
     pub bytes: u64,
     /// Messages of another epoch, which were passed over.
     pub stale: u64,
-    /// Copies that could not be carried out.
+    /// Items that could not be carried out: copies, and pixels of cells that they cut.
     pub unable: u64,
     /// Refreshes asked for.
     pub refreshes: u64,
@@ -250,11 +250,10 @@ impl ScreenReceiver {
         }
         let coded = CodedPixels::read(kind, rect, fields)?;
         if self.config.order == ScreenOrder::Latest {
-            // DT-30.
-            if !is_whole_cells(rect, self.screen.bounds()) {
-                return Err(fault("its rectangle cuts cells"));
-            }
-            return self.newest(item, rect, coded);
+            // DT-30, DT-85.
+            let cuts = !is_whole_cells(rect, self.screen.bounds());
+            let versions = if cuts { Some(fields.u64()?) } else { None };
+            return self.newest(item, rect, coded, versions);
         }
         match coded {
             CodedPixels::Solid(colour) => self.screen.fill(rect, colour),
@@ -265,8 +264,15 @@ impl ScreenReceiver {
         Ok(())
     }
 
-    /// DT-31: the cells that are older.
-    fn newest(&mut self, item: u64, rect: Rect, coded: CodedPixels<'_>) -> Result<(), MessageFault> {
+    /// DT-31: the cells that are older. Of those that it cuts the other pixels have to be the server's, which
+    /// `versions` says.
+    fn newest(
+        &mut self,
+        item: u64,
+        rect: Rect,
+        coded: CodedPixels<'_>,
+        versions: Option<u64>,
+    ) -> Result<(), MessageFault> {
         let fault = |what| MessageFault::Item { item, what };
         let pixels = match coded {
             // All cells of it look the same.
@@ -277,11 +283,19 @@ impl ScreenReceiver {
             }
             coded => Some(self.decoder.decode(rect, coded).map_err(fault)?),
         };
+        // DT-85.
+        let agrees = versions.is_none_or(|sum| sum == self.versions.sum(Rect::EMPTY, rect));
+        let mut undone = false;
         for (place, cell) in self.versions.meeting(rect) {
             if self.versions.get(place) >= item {
                 continue;
             }
+            if !agrees && !rect.contains(cell) {
+                undone = true;
+                continue;
+            }
             self.versions.set(place, item);
+            let cell = cell.intersection(rect);
             match pixels {
                 None => self.screen.put(cell, &self.scratch[..cell.area()]),
                 Some(pixels) => {
@@ -290,6 +304,9 @@ impl ScreenReceiver {
                 }
             }
             .map_err(|_| fault("it is not inside the screen"))?;
+        }
+        if undone {
+            self.report(item);
         }
         self.changes.dirty.add(rect);
         Ok(())

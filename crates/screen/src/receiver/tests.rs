@@ -103,7 +103,7 @@ fn what_must_not_be_is_refused() {
         // An item that ends too early, or has nothing but a kind.
         (ScreenOrder::Fenced, 1, vec![whole[..7].to_vec()]),
         (ScreenOrder::Fenced, 1, vec![vec![1]]),
-        // DT-30.
+        // DT-30, DT-85: cells are cut, without versions.
         (ScreenOrder::Latest, 1, vec![solid((0, 0, 15, 16), 1)]),
         (ScreenOrder::Latest, 1, vec![solid((8, 0, 16, 16), 1)]),
         // DT-33: without versions.
@@ -293,4 +293,50 @@ proptest! {
         let _ = r.receive(&[&[1, 7, kind][..], &bytes].concat());
         prop_assert!(r.screen().bounds().area() * 4 <= 1 << 20);
     }
+}
+
+/// The item as it is to who takes patches.
+fn patch(mut item: Vec<u8>, versions: u64) -> Vec<u8> {
+    item.put_u64(versions);
+    item
+}
+
+#[test]
+fn a_part_of_a_cell_is_drawn_where_the_rest_is_the_servers() {
+    // DT-85. Cells 0 and 1 are of item 2, all others are as they were.
+    let pixel = |r: &ScreenReceiver, x, y| r.screen().pixel(x, y).unwrap();
+    let mut r = ready(ScreenOrder::Latest);
+    r.receive(&message(1, 2, &[&solid((0, 0, 32, 16), 7)])).unwrap();
+    let mut versions = CellValues::<u64>::new();
+    versions.resize(64, 48);
+    for place in [0, 1] {
+        versions.set(place, 2);
+    }
+    // Cells 0 and 2 are cut, cell 1 is covered.
+    let rect = (8, 0, 32, 16);
+    let sum = versions.sum(Rect::EMPTY, Rect::new(8, 0, 32, 16).unwrap());
+    let good = message(1, 3, &[&patch(solid(rect, 5), sum)]);
+    let mut other = r;
+    // A sum of other versions: the covered cell is drawn, the others are not.
+    let mut r = ready(ScreenOrder::Latest);
+    r.receive(&good).unwrap();
+    assert_eq!([4, 8, 16, 31, 32].map(|x| pixel(&r, x, 3)), [0, 0, 5, 5, 0]);
+    assert_eq!(r.control(Time::ZERO), Some(FromClient::Unable { item: 3 }));
+    // Once is enough.
+    assert_eq!(r.control(Time::ZERO), None);
+    other.receive(&good).unwrap();
+    let drawn = [7, 5, 5, 5, 5, 0];
+    assert_eq!([7, 8, 16, 31, 39, 40].map(|x| pixel(&other, x, 3)), drawn);
+    // The same again does nothing, and is no reason to complain; nor is what newer items have drawn over.
+    other.receive(&good).unwrap();
+    assert_eq!([7, 8, 16, 31, 39, 40].map(|x| pixel(&other, x, 3)), drawn);
+    assert_eq!(other.control(Time::ZERO), None);
+    // A later one builds on it: cell 0 is of item 3 now.
+    for place in [0, 1, 2] {
+        versions.set(place, 3);
+    }
+    let sum = versions.sum(Rect::EMPTY, Rect::new(0, 0, 8, 16).unwrap());
+    other.receive(&message(1, 4, &[&patch(solid((0, 0, 8, 16), 9), sum)])).unwrap();
+    assert_eq!([7, 8, 16].map(|x| pixel(&other, x, 3)), [9, 5, 5]);
+    assert_eq!(other.control(Time::ZERO), None);
 }

@@ -4,6 +4,7 @@ use bytes::Bytes;
 use quickset_rfb::Rect;
 
 use super::damage::Copy;
+use super::flights::ItemEffect;
 use super::touched::Touched;
 use crate::codec::{ItemKind, MAX_DECODED, max_written};
 use crate::message::PutFields;
@@ -15,6 +16,8 @@ pub(super) struct EncodedItem {
     pub(super) bytes: Vec<u8>,
     pub(super) writes: Rect,
     pub(super) reads: Option<Rect>,
+    /// It is pixels that cut cells, and has the sum of versions behind it (DT-85).
+    pub(super) patches: bool,
 }
 
 /// Items of one message.
@@ -99,6 +102,11 @@ impl ItemBundle {
 }
 
 impl EncodedItem {
+    /// What it does to cells.
+    pub(super) fn effect(&self) -> ItemEffect {
+        ItemEffect { writes: self.writes, reads: self.reads, patches: self.patches }
+    }
+
     /// Pixels to decode, and to write.
     fn weight(&self) -> (usize, usize) {
         let area = self.writes.area();
@@ -116,7 +124,7 @@ pub(super) fn copy(copy: Copy, versions: Option<u64>) -> EncodedItem {
     if let Some(versions) = versions {
         bytes.put_u64(versions);
     }
-    EncodedItem { kind: ItemKind::Copy, bytes, writes: copy.to, reads: Some(copy.from()) }
+    EncodedItem { kind: ItemKind::Copy, bytes, writes: copy.to, reads: Some(copy.from()), patches: false }
 }
 
 /// The message that begins an epoch.
@@ -130,5 +138,7 @@ pub(super) fn size(epoch: u64, item: u64, width: u16, height: u16) -> Bytes {
     bytes.into()
 }
 
+/// Bytes of a sum of versions.
+pub(super) const SUM: usize = 8;
 /// Epoch and number of an item.
 const MAX_HEADER: usize = 16;

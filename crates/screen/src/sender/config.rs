@@ -20,6 +20,9 @@ pub struct SenderConfig {
     /// The client takes adaptive codes, which most text is shortest in:
     /// [`ADAPTIVE`](crate::message::ADAPTIVE).
     pub adaptive: bool,
+    /// The client takes pixels of a part of a cell, in the order latest:
+    /// [`PATCHES`](crate::message::PATCHES).
+    pub patches: bool,
 }
 
 impl Default for SenderConfig {
@@ -33,6 +36,7 @@ impl Default for SenderConfig {
             rest: Duration::from_millis(300),
             max_bytes: 256 << 20,
             adaptive: false,
+            patches: false,
         }
     }
 }

@@ -12,6 +12,8 @@ use crate::order::{CELL, CellValues, whole_cells};
 pub(super) struct CellSizes {
     /// Bytes for 256 pixels, times 16; 0 is not known.
     cells: CellValues<u16>,
+    /// They went as JPEG.
+    lossy: CellValues<bool>,
     /// The same for all that was sent lately, lossless pieces apart: a guess for cells that are new.
     likely: [u32; 2],
     /// How much to take, in tenths of what is likely to fit.
@@ -22,22 +24,25 @@ impl CellSizes {
     /// With `adaptive` pieces that are too large can be cut when they are.
     pub(super) fn new(adaptive: bool) -> Self {
         // A piece that is too long for the other codecs costs more than room that is left.
-        Self { cells: CellValues::new(), likely: [FIRST_GUESS; 2], aim: if adaptive { 13 } else { 9 } }
+        let aim = if adaptive { CUT_LATER } else { FITTING };
+        Self { cells: CellValues::new(), lossy: CellValues::new(), likely: [FIRST_GUESS; 2], aim }
     }
 
     pub(super) fn resize(&mut self, width: u16, height: u16) {
         self.cells.resize(width, height);
+        self.lossy.resize(width, height);
     }
 
     /// The upper left part of `rect` that is likely to take `room` bytes, cut at multiples of 16.
     pub(super) fn cut(&self, rect: Rect, room: usize, loss: PixelLoss) -> Rect {
         let corner = Rect::between(rect.left(), rect.top(), rect.left() + 1, rect.top() + 1);
-        let known = match loss {
-            PixelLoss::Allowed => self.cells.meeting(corner).map(|(place, _)| self.cells.get(place)).next(),
-            PixelLoss::None => None,
-        };
+        let place = self.cells.meeting(corner).map(|(place, _)| place).next();
+        let known = place.filter(|_| loss == PixelLoss::Allowed).map(|place| self.cells.get(place));
+        // A JPEG is not cut when it is too large: it would be encoded a second time.
+        let is_lossy = place.is_some_and(|place| loss == PixelLoss::Allowed && self.lossy.get(place));
+        let aim = if is_lossy { FITTING } else { self.aim };
         let each = known.filter(|&n| n > 0).map_or(self.likely[loss as usize], u32::from).max(1) as usize;
-        let pixels = (room * 256 * 16 * self.aim / 10 / each).clamp(AREA, MAX_PIXELS);
+        let pixels = (room * 256 * 16 * aim / 10 / each).clamp(AREA, MAX_PIXELS);
         if rect.area() <= pixels {
             return rect;
         }
@@ -80,14 +85,17 @@ impl CellSizes {
         known.sum::<usize>() / 16
     }
 
-    /// `piece` took so many bytes.
-    pub(super) fn learn(&mut self, piece: Rect, bytes: usize, loss: PixelLoss) {
+    /// `piece` took so many bytes, as JPEG or not; `None`: it would have, but did not fit.
+    pub(super) fn learn(&mut self, piece: Rect, bytes: usize, loss: PixelLoss, lossy: Option<bool>) {
         let each = (bytes * 256 * 16 / piece.area().max(1)).max(1).saturated::<u16>();
         let likely = &mut self.likely[loss as usize];
         *likely = (*likely * 7 + u32::from(each)).div_ceil(8);
         if loss == PixelLoss::Allowed {
             for (place, _) in self.cells.meeting(piece) {
                 self.cells.set(place, each);
+                if let Some(lossy) = lossy {
+                    self.lossy.set(place, lossy);
+                }
             }
         }
     }
@@ -115,6 +123,9 @@ fn edge(start: u16, end: u16, length: u16) -> u16 {
     wanted.max(next).min(end)
 }
 
+/// Tenths of what is likely to fit: so that it does, and so that it is cut when it is encoded.
+const FITTING: usize = 9;
+const CUT_LATER: usize = 13;
 /// A cell.
 const AREA: usize = (CELL * CELL) as usize;
 /// 12 bytes for a cell: between text and film.

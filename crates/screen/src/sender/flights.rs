@@ -18,11 +18,13 @@ pub(super) struct ScreenFlights {
     under_way: BTreeMap<u64, ScreenFlight>,
     /// Of the message being filled.
     filling: Vec<SentMessage>,
-    /// Copies that the client may be unable to carry out, oldest first.
+    /// Copies and patches that the client may be unable to carry out, oldest first.
     copies: VecDeque<Copied>,
     superseded: Vec<u64>,
     /// The newest item that did not arrive, or could not be carried out.
     last_loss: Option<u64>,
+    /// The client takes patches.
+    patches: bool,
 }
 
 #[derive(Debug)]
@@ -41,12 +43,32 @@ struct SentMessage {
     rect: Rect,
 }
 
-/// A copy, and the items whose pixels it needs of which the client may not have some, as ranges in their
-/// order.
+/// A copy or a patch, which is pixels of a part of some cells, and the items whose pixels it needs of which
+/// the client may not have some, as ranges in their order.
 #[derive(Debug)]
 struct Copied {
     sent: SentMessage,
+    is_copy: bool,
+    /// Whole cells that need nothing: those that a patch covers.
+    covers: Rect,
     needs: Vec<RangeInclusive<u64>>,
+}
+
+/// An item that the client does not have, but for the cells that it `covers`.
+#[derive(Clone, Copy, Debug)]
+struct LostItem {
+    sent: SentMessage,
+    covers: Rect,
+}
+
+/// What an item does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct ItemEffect {
+    pub(super) writes: Rect,
+    /// What a copy takes.
+    pub(super) reads: Option<Rect>,
+    /// It is pixels, and cuts cells.
+    pub(super) patches: bool,
 }
 
 /// What is to be done after a message's fate is known.
@@ -60,7 +82,8 @@ pub(super) enum Landing {
 }
 
 impl ScreenFlights {
-    pub(super) fn new() -> Self {
+    /// With `patches` to a client that takes these.
+    pub(super) fn new(patches: bool) -> Self {
         Self {
             versions: CellValues::new(),
             doubt: CellValues::new(),
@@ -69,6 +92,7 @@ impl ScreenFlights {
             copies: VecDeque::new(),
             superseded: Vec::new(),
             last_loss: None,
+            patches,
         }
     }
 
@@ -92,19 +116,23 @@ impl ScreenFlights {
     }
 
     /// An item goes into the message being filled.
-    pub(super) fn sent(&mut self, item: u64, to: Rect, reads: Option<Rect>) {
+    pub(super) fn sent(&mut self, item: u64, effect: ItemEffect) {
+        let to = effect.writes;
         // A cell that a copy cuts is the copy's as a whole. Kept so, since a smaller screen may leave just
         // the part that the copy has not written.
         let writes = whole_cells(to, Rect::sized(u16::MAX, u16::MAX));
-        if let Some(from) = reads {
-            self.need(from);
+        let sent = SentMessage { item, rect: writes };
+        if effect.patches || effect.reads.is_some() {
+            let from = effect.reads.unwrap_or(Rect::EMPTY);
+            self.need(from, to);
             let needs = self.unsettled(from, to);
             if self.copies.len() == MAX_COPIES {
                 self.copies.pop_front();
             }
-            self.copies.push_back(Copied { sent: SentMessage { item, rect: writes }, needs });
+            let is_copy = effect.reads.is_some();
+            let covers = if is_copy { Rect::EMPTY } else { self.covered(to) };
+            self.copies.push_back(Copied { sent, is_copy, covers, needs });
         }
-        let sent = SentMessage { item, rect: writes };
         for (place, _) in self.versions.meeting(writes) {
             let before = self.versions.get(place);
             self.versions.set(place, item);
@@ -127,8 +155,7 @@ impl ScreenFlights {
         };
         let newest = sent.iter().map(newest).sum();
         debug_assert!(!latest || sent.len() as u64 == end - id);
-        let is_copy =
-            |s: &SentMessage| self.copies.binary_search_by_key(&s.item, |copy| copy.sent.item).is_ok();
+        let is_copy = |s: &SentMessage| self.copied(s.item).is_some_and(|copied| copied.is_copy);
         let needed = sent.iter().any(is_copy);
         self.under_way.insert(id, ScreenFlight { sent, size: false, newest, needed });
     }
@@ -148,35 +175,43 @@ impl ScreenFlights {
             return Landing::MissingSize;
         }
         // DT-32.
-        Landing::Missing(self.lose_all(flight.sent))
+        let lost = |sent| LostItem { sent, covers: Rect::EMPTY };
+        Landing::Missing(self.lose_all(flight.sent.into_iter().map(lost).collect()))
     }
 
     /// The client could not carry out a copy: the cells to send, unless too many copies have been sent since.
     pub(super) fn unable(&mut self, item: u64) -> Option<Vec<Rect>> {
+        let copied = self.copied(item)?;
+        // DT-86: the client has drawn the cells that it covers.
+        let lost = LostItem { sent: copied.sent, covers: copied.covers };
+        Some(self.lose_all(vec![lost]))
+    }
+
+    fn copied(&self, item: u64) -> Option<&Copied> {
         let at = self.copies.binary_search_by_key(&item, |copy| copy.sent.item).ok()?;
-        Some(self.lose_all(vec![self.copies[at].sent]))
+        self.copies.get(at)
     }
 
     /// The client does not have these items, nor will it carry out the copies that build on them (DT-51): the
     /// cells to send. Else each of those copies would be refused a round trip later, when others build on it
     /// in turn: after one loss a window that is scrolled without a pause would stand still.
-    fn lose_all(&mut self, mut lost: Vec<SentMessage>) -> Vec<Rect> {
-        self.last_loss = lost.iter().map(|sent| sent.item).max().max(self.last_loss);
-        let first = lost.iter().map(|sent| sent.item).min().unwrap_or(u64::MAX);
+    fn lose_all(&mut self, mut lost: Vec<LostItem>) -> Vec<Rect> {
+        self.last_loss = lost.iter().map(|lost| lost.sent.item).max().max(self.last_loss);
+        let first = lost.iter().map(|lost| lost.sent.item).min().unwrap_or(u64::MAX);
         for copy in self.copies.iter().filter(|copy| copy.sent.item > first) {
-            let builds_on = |sent: &SentMessage| copy.needs.iter().any(|items| items.contains(&sent.item));
+            let builds_on = |lost: &LostItem| copy.needs.iter().any(|items| items.contains(&lost.sent.item));
             if lost.iter().any(builds_on) {
-                lost.push(copy.sent);
+                lost.push(LostItem { sent: copy.sent, covers: copy.covers });
             }
         }
-        lost.into_iter().flat_map(|sent| self.lose(sent)).collect()
+        lost.into_iter().flat_map(|lost| self.lose(lost)).collect()
     }
 
     /// The client does not have these: cells of which this item is the newest that was sent.
-    fn lose(&mut self, sent: SentMessage) -> Vec<Rect> {
+    fn lose(&mut self, lost: LostItem) -> Vec<Rect> {
         let mut cells = Vec::new();
-        for (place, cell) in self.versions.meeting(sent.rect) {
-            if self.versions.get(place) == sent.item {
+        for (place, cell) in self.versions.meeting(lost.sent.rect) {
+            if self.versions.get(place) == lost.sent.item && !lost.covers.contains(cell) {
                 self.doubt.set(place, true);
                 cells.push(cell);
             }
@@ -201,6 +236,36 @@ impl ScreenFlights {
         self.doubt.meeting(from).chain(cut).any(|(place, _)| self.doubt.get(place))
     }
 
+    /// What of the screen within `bounds` is sent for `rect`: that as it is, if it spares much and the client
+    /// has the rest of the cells that it cuts, or else whole cells (DT-30, DT-85). `next` is the item's number.
+    pub(super) fn patch_or_cells(&self, rect: Rect, bounds: Rect, next: u64) -> Rect {
+        let cells = whole_cells(rect, bounds);
+        let spares = cells.area() * 4 > rect.area() * 5;
+        if self.patches && spares && self.may_patch(rect, next) { rect } else { cells }
+    }
+
+    /// Pixels of `rect` may go without the rest of the cells that it cuts: the client has what was sent for
+    /// these last, as far as is known, or will have it before. `next` is the item's number.
+    fn may_patch(&self, rect: Rect, next: u64) -> bool {
+        // Each is remembered until its fate is known, or the whole screen would be sent for one.
+        let oldest = self.copies.front().filter(|_| self.copies.len() == MAX_COPIES);
+        if oldest.is_some_and(|copy| self.first().is_some_and(|first| copy.sent.item >= first)) {
+            return false;
+        }
+        let fragile = self.are_fragile(next);
+        let is_there = |place: usize| {
+            let version = self.versions.get(place);
+            !self.doubt.get(place) && version > 0 && (!fragile || self.is_settled(version))
+        };
+        self.versions.cut(rect).all(is_there)
+    }
+
+    /// The item has arrived, or is in the message being filled, and so arrives with what is put beside it.
+    fn is_settled(&self, item: u64) -> bool {
+        let flight = self.under_way.range(..=item).next_back();
+        flight.is_none_or(|(_, flight)| !flight.holds(item))
+    }
+
     /// Items have been lost not long ago, before `next`: a copy of a large area, which is refused as a whole
     /// for one cell that is missing, and sent as pixels, is better sent as several.
     pub(super) fn are_fragile(&self, next: u64) -> bool {
@@ -217,6 +282,14 @@ impl ScreenFlights {
         self.under_way.clear();
         self.filling.clear();
         self.superseded.clear();
+    }
+
+    /// The cells that `rect` covers now: of a smaller screen it may cover more.
+    fn covered(&self, rect: Rect) -> Rect {
+        let mut cells = self.versions.meeting(rect).map(|(_, cell)| cell).filter(|cell| rect.contains(*cell));
+        let Some(first) = cells.next() else { return Rect::EMPTY };
+        let last = cells.last().unwrap_or(first);
+        Rect::between(first.left(), first.top(), last.right(), last.bottom())
     }
 
     /// The items that a copy needs (DT-33) and that may not have arrived, or were copies.
@@ -241,10 +314,10 @@ impl ScreenFlights {
         ranges
     }
 
-    /// A copy reads these: messages with them must not be given up for newer ones.
-    fn need(&mut self, from: Rect) {
+    /// A copy reads these, or leaves a part of them: messages with them must not be given up for newer ones.
+    fn need(&mut self, from: Rect, to: Rect) {
         let mut last = 0;
-        for (place, _) in self.versions.meeting(from) {
+        for place in self.versions.needed(from, to) {
             let version = self.versions.get(place);
             if core::mem::replace(&mut last, version) == version {
                 continue;

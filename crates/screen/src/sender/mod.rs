@@ -50,7 +50,7 @@ use self::near::{Focus, Near};
 use self::quality::QualityControl;
 use self::touched::Touched;
 use crate::codec::{PieceRoom, PixelLoss, RectangleEncoder};
-use crate::message::{FromServer, Refresh, ScreenLayout, ScreenOrder};
+use crate::message::{FromServer, PutFields as _, Refresh, ScreenLayout, ScreenOrder};
 use crate::order::{CELL, whole_cells};
 
 /// Sends a screen. The contract:
@@ -64,7 +64,8 @@ use crate::order::{CELL, whole_cells};
 ///    other orders none should.
 /// 4. Send what [`control`](Self::control) returns, and give REFRESH and UNABLE to [`refresh`](Self::refresh)
 ///    and [`unable`](Self::unable).
-/// 5. [`point`](Self::point) and [`set_link`](Self::set_link) may be told at any time, or never.
+/// 5. [`point`](Self::point), [`set_link`](Self::set_link) and [`wish_quality`](Self::wish_quality) may be
+///    told at any time, or never.
 /// 6. Poll again after each of these, and at [`next_deadline`](Self::next_deadline).
 #[derive(Debug)]
 pub struct ScreenSender {
@@ -132,7 +133,7 @@ impl ScreenSender {
             shadow,
             damage: ScreenDamage::new(),
             lossy: Lossy::new(config.rest),
-            flights: ScreenFlights::new(),
+            flights: ScreenFlights::new(config.patches),
             marks: ScreenMarks::default(),
             motion: ScreenMotion::new(),
             quality: QualityControl::new(config.quality),
@@ -236,6 +237,14 @@ impl ScreenSender {
     /// messages go.
     pub fn point(&mut self, x: u16, y: u16) {
         self.near.point(x, y);
+    }
+
+    /// Between which qualities the client wishes its pictures to be: they are, as far as
+    /// [`SenderConfig::quality`] allows. `None`: it has no wish any more.
+    pub fn wish_quality(&mut self, wish: Option<JpegQuality>) {
+        // DT-84.
+        let limits = self.config.quality;
+        self.quality.set_range(wish.map_or(limits, |wish| limits.wished(wish)));
     }
 
     /// What the transport knows of the link: pictures have the quality that it carries.
@@ -519,7 +528,7 @@ impl ScreenSender {
         }
         let latest = self.config.order == ScreenOrder::Latest;
         let bounds = self.shadow.bounds();
-        let rect = if latest { whole_cells(rect, bounds) } else { rect };
+        let rect = if latest { self.flights.patch_or_cells(rect, bounds, bundle.next()) } else { rect };
         let mut piece = self.sizes.cut(rect, room, loss);
         let moves = loss == PixelLoss::Allowed && self.motion.area().meets(piece);
         self.encoder.set_quality(self.quality.of(moves));
@@ -529,7 +538,9 @@ impl ScreenSender {
         }
         // DT-30. Lines of text do not stand at multiples of 16.
         let step = if latest { CELL } else { STEP };
-        let room = PieceRoom { wanted: room, most: bundle.most(), step };
+        // DT-85: some have a sum behind them.
+        let sum = if latest && whole_cells(rect, bounds) != rect { bundle::SUM } else { 0 };
+        let room = PieceRoom { wanted: room.saturating_sub(sum), most: bundle.most() - sum, step };
         let mut bytes = Vec::with_capacity(self.config.budget);
         let (kind, piece) = loop {
             bytes.clear();
@@ -540,12 +551,17 @@ impl ScreenSender {
             }
             // Of some codecs it is not known how much too long it is.
             let length = if bytes.is_empty() { 2 * room.most } else { bytes.len() };
-            self.sizes.learn(piece, length, loss);
+            self.sizes.learn(piece, length, loss, None);
             self.stats.retries += 1;
             piece = cut::half(piece);
         };
-        self.sizes.learn(piece, bytes.len(), loss);
-        let item = EncodedItem { kind, bytes, writes: piece, reads: None };
+        self.sizes.learn(piece, bytes.len(), loss, Some(kind == ItemKind::Jpeg));
+        let patches = latest && whole_cells(piece, bounds) != piece;
+        if patches {
+            // Nothing is sent between this and the message that it goes with.
+            bytes.put_u64(self.flights.sum(Rect::EMPTY, piece));
+        }
+        let item = EncodedItem { kind, bytes, writes: piece, reads: None, patches };
         self.damage.encoded(piece);
         self.lossy.encoded(now, piece, item.kind);
         if loss == PixelLoss::Allowed {
@@ -585,7 +601,7 @@ impl ScreenSender {
         let number = bundle.next();
         self.stats.item(item.kind, item.bytes.len(), item.writes.area());
         if self.config.order == ScreenOrder::Latest {
-            self.flights.sent(number, item.writes, item.reads);
+            self.flights.sent(number, item.effect());
         }
         bundle.conflicts |= self.segment.conflicts(item.writes, item.reads);
         bundle.push(item);
@@ -607,7 +623,8 @@ impl ScreenSender {
             let payload = bundle.finish();
             self.stats.message(payload.len());
             self.flights.closed(id, self.next, order == ScreenOrder::Latest);
-            self.motion.frame_message(id);
+            let waiting = self.spare.as_ref().map_or(0, |spare| spare.bytes.len());
+            self.motion.frame_message(id, waiting);
             self.ready.push_back(ScreenItem::Message { id, payload, keep: order != ScreenOrder::Latest });
         }
         if self.motion.in_frame() && self.spare.is_none() && !self.damage.turn_meets(self.motion.area()) {

@@ -55,6 +55,8 @@ struct MovingFrame {
     /// The last two messages with something of it. It has arrived as far as is asked for when all before them
     /// have: what comes last is acknowledged alone, and so later (RFC 9000 §13.2.2).
     last: [u64; 2],
+    /// Its bytes before these two, before the last, and in all messages that are full.
+    before: [u64; 3],
 }
 
 impl ScreenMotion {
@@ -169,7 +171,7 @@ impl ScreenMotion {
 
     /// An update begins with an area in motion.
     pub(super) fn frame_begins(&mut self, now: Time) {
-        self.open = Some(MovingFrame { begun: now, bytes: 0, last: [0; 2] });
+        self.open = Some(MovingFrame { begun: now, bytes: 0, last: [0; 2], before: [0; 3] });
     }
 
     /// A piece of it was encoded.
@@ -179,10 +181,12 @@ impl ScreenMotion {
         }
     }
 
-    /// A message is full, which may have something of it.
-    pub(super) fn frame_message(&mut self, id: u64) {
+    /// A message is full, which may have something of it; `waiting` bytes are encoded for the next.
+    pub(super) fn frame_message(&mut self, id: u64, waiting: usize) {
         if let Some(open) = &mut self.open {
             open.last = [if open.last[1] == 0 { id } else { open.last[1] }, id];
+            let [_, second, first] = open.before;
+            open.before = [second, first, open.bytes.saturating_sub(waiting as u64)];
         }
     }
 
@@ -207,7 +211,8 @@ impl ScreenMotion {
         let arrived = |frame: &MovingFrame| first.is_none_or(|first| frame.last[0] <= first);
         let frame = *self.frames.front().filter(|frame| arrived(frame))?;
         self.frames.pop_front();
-        Some(ArrivedFrame { begun: frame.begun, interval: self.interval(), bytes: frame.bytes })
+        let [seen, ..] = frame.before;
+        Some(ArrivedFrame { begun: frame.begun, interval: self.interval(), bytes: frame.bytes, seen })
     }
 
     /// Begins no frame while the oldest under way is late: a new one would wait behind it, on the link or for

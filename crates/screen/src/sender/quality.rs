@@ -51,6 +51,13 @@ impl JpegQuality {
     pub const fn most(self) -> u8 {
         self.most
     }
+
+    /// What of `wish` lies in these limits; where nothing does, what is nearest to it.
+    #[must_use]
+    pub fn wished(self, wish: Self) -> Self {
+        let within = |quality: u8| quality.clamp(self.least, self.most);
+        Self { least: within(wish.least), most: within(wish.most) }
+    }
 }
 
 impl Default for JpegQuality {
@@ -115,8 +122,18 @@ struct FrameBudget {
     bytes: Option<u64>,
     /// Of frames that were begun before then nothing is learned of the budget as it is now.
     since: Time,
+    /// When the last frame that has arrived had left the link, by what is known of it.
+    free: Time,
     /// Frames in a row that took too long.
     late: u8,
+}
+
+/// How long a frame took on its way, but for the round trip.
+struct FrameTime {
+    /// From when it was begun.
+    took: Duration,
+    /// Without what was in front of it.
+    alone: Duration,
 }
 
 /// A frame that has arrived.
@@ -127,6 +144,8 @@ pub(super) struct ArrivedFrame {
     pub(super) interval: Duration,
     /// Of its pixels that move.
     pub(super) bytes: u64,
+    /// Those of them that are known to have arrived: all but what the last two messages have.
+    pub(super) seen: u64,
 }
 
 impl QualityControl {
@@ -140,6 +159,13 @@ impl QualityControl {
             turn: StillTurn::default(),
             budget: FrameBudget::default(),
         }
+    }
+
+    /// What is sent from now on has a quality of this range. Nothing is known of what the link carries that
+    /// would not be known any more.
+    pub(super) fn set_range(&mut self, range: JpegQuality) {
+        self.range = range;
+        self.qualities = self.qualities.map(|quality| quality.clamp(range.least, range.most));
     }
 
     pub(super) fn set_link(&mut self, link: LinkEstimate) {
@@ -249,25 +275,46 @@ impl FrameBudget {
         Some(bytes.min(carried * 5 / 4))
     }
 
+    /// How long a frame took that has been seen to arrive now.
+    fn time_of(&self, now: Time, frame: ArrivedFrame, min_rtt: Duration) -> FrameTime {
+        let seen = now.since(frame.begun).saturating_sub(min_rtt);
+        let wait = self.free.since(frame.begun).min(seen);
+        // The rest takes as long for each byte. Of few messages it is not known how long one takes.
+        let known = frame.seen.max(frame.bytes / 2).max(1);
+        let micros = seen.saturating_sub(wait).as_micros() * u128::from(frame.bytes) / u128::from(known);
+        let alone = Duration::from_micros(u64::try_from(micros).unwrap_or(u64::MAX));
+        FrameTime { took: wait + alone, alone }
+    }
+
     /// A frame has arrived, which in the lowest and the highest quality would have had so many bytes.
     fn arrived(&mut self, now: Time, frame: ArrivedFrame, min_rtt: Duration, least: u64, most: u64) {
-        if frame.begun < self.since || frame.bytes == 0 {
+        if frame.bytes == 0 {
             return;
         }
-        let took = now.since(frame.begun).saturating_sub(min_rtt);
+        let FrameTime { took, alone } = self.time_of(now, frame, min_rtt);
+        self.free = self.free.max(frame.begun + took);
+        if frame.begun < self.since {
+            return;
+        }
         let bytes = self.bytes.unwrap_or(most);
         let next = if took > frame.interval {
-            self.late = self.late.saturating_add(1);
+            // What waits goes down by itself where each frame takes less than is between two. To make frames
+            // smaller for what is in front of them would be to pay twice, and to grow back for seconds.
+            let is_late = alone > frame.interval * 19 / 20;
+            self.late = if is_late { self.late.saturating_add(1) } else { 0 };
             // One alone may have been repaired.
             if self.late < 2 {
                 return;
             }
-            // What would have been in time, but at least a third: older ones may have been in front of it.
+            // What would have been in time, but at least a third.
             let base = bytes.min(frame.bytes);
-            let in_time = u128::from(base) * frame.interval.as_micros() * 9 / 10 / took.as_micros().max(1);
-            u64::try_from(in_time).unwrap_or(base).max(base / 3)
-        } else if took <= frame.interval * 7 / 8 {
+            let in_time =
+                u128::from(frame.bytes) * frame.interval.as_micros() * 9 / 10 / alone.as_micros().max(1);
+            u64::try_from(in_time).unwrap_or(base).clamp(base / 3, base)
+        } else if took <= frame.interval * 3 / 4 {
             bytes + bytes / 10
+        } else if took <= frame.interval * 9 / 10 {
+            bytes + bytes / 25
         } else {
             bytes
         };
@@ -327,6 +374,20 @@ mod tests {
     }
 
     #[test]
+    fn a_wish_is_kept_within_the_limits() {
+        // DT-84.
+        let limits = JpegQuality::new(30, 90).unwrap();
+        let wished = |least, most| {
+            let range = limits.wished(JpegQuality::new(least, most).unwrap());
+            (range.least(), range.most())
+        };
+        assert_eq!(wished(50, 70), (50, 70));
+        assert_eq!(wished(1, 50), (30, 50));
+        assert_eq!(wished(80, 100), (80, 90));
+        assert_eq!([wished(95, 100), wished(1, 9)], [(90, 90), (30, 30)]);
+    }
+
+    #[test]
     fn a_picture_is_as_good_as_comes_within_a_quarter_of_a_second() {
         // A megapixel of 3 bits at quality 80 is 393 kB.
         let picture = |rate: Option<u64>, text: u64| {
@@ -367,7 +428,8 @@ mod tests {
                 control.learn(true, 150_000 / 26, bytes as usize / 26, true);
             }
             free = free.max(*now) + Duration::from_micros(bytes * 1_000_000 / rate);
-            under_way.push_back((free + RTT, ArrivedFrame { begun: *now, interval: FRAME, bytes }));
+            under_way
+                .push_back((free + RTT, ArrivedFrame { begun: *now, interval: FRAME, bytes, seen: bytes }));
             took = free.since(*now);
             *now += FRAME;
             while under_way.front().is_some_and(|(at, _)| at <= now) {
@@ -382,9 +444,9 @@ mod tests {
     fn films_are_as_good_as_the_link_carries_without_a_word_of_it() {
         let (mut control, mut now) = (control(), Time::from_millis(1000));
         control.set_link(LinkEstimate { rate: None, min_rtt: RTT });
-        // 37.5 kB at quality 80: 43 kB at 85, for each 50 ms.
+        // 37.5 kB at quality 80: 47 kB at 85, for each 50 ms. A tenth of a link is left where it is not known.
         let (good, _) = film(&mut control, &mut now, 1_000_000, 100);
-        assert_eq!(good, 85, "the link carries it");
+        assert!(good >= 84, "the link carries it: {good}");
         let (fair, took) = film(&mut control, &mut now, 500_000, 100);
         assert!((44..75).contains(&fair) && took <= FRAME * 11 / 10, "{fair}, {took:?}");
         let (poor, _) = film(&mut control, &mut now, 50_000, 100);
@@ -392,7 +454,7 @@ mod tests {
         let (again, took) = film(&mut control, &mut now, 500_000, 200);
         assert!((44..75).contains(&again) && took <= FRAME * 11 / 10, "{again}, {took:?}");
         let (best, _) = film(&mut control, &mut now, 1_000_000, 200);
-        assert_eq!(best, 85);
+        assert!(best >= 84, "{best}");
     }
 
     #[test]

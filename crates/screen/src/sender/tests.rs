@@ -601,3 +601,90 @@ fn scrolling_goes_on_by_copies_after_a_loss() {
         assert!(pixels <= now.screen + now.lost * now.screen / 2, "{pixels}: {now:?}, {fine:?}");
     }
 }
+
+/// A sender in the order latest to a client that takes patches, of a screen with letters on it.
+fn patching() -> ScreenSender {
+    let config = SenderConfig { order: ScreenOrder::Latest, patches: true, ..SenderConfig::default() };
+    let mut s = ScreenSender::new(config);
+    resize(&mut s, 640, 480);
+    put(&mut s, T0, rect(0, 0, 640, 480), |at| (at as u32 / 3 % 7) * 0x0011_1111);
+    s.rfb(T0, &ClientEvent::UpdateEnd).unwrap();
+    drain(&mut s, T0);
+    s
+}
+
+/// Pixels that an update of this rectangle took, and what its message is called.
+fn update(s: &mut ScreenSender, r: Rect, colour: u32) -> (u64, u64) {
+    let pixels = |s: &ScreenSender| ItemKind::ALL.map(|kind| s.stats().of(kind).pixels).iter().sum::<u64>();
+    let before = pixels(s);
+    put(s, T0, r, |_| colour);
+    s.rfb(T0, &ClientEvent::UpdateEnd).unwrap();
+    let Some(ScreenItem::Message { id, .. }) = s.poll(T0, usize::MAX) else { panic!("nothing is sent") };
+    assert_eq!(shape(&drain(s, T0)), "|");
+    (pixels(s) - before, id)
+}
+
+#[test]
+fn a_small_change_is_sent_without_the_rest_of_its_cells() {
+    // DT-85: 7 x 14 pixels in the middle of two cells, for 512.
+    let letter = rect(36, 40, 7, 14);
+    let mut s = patching();
+    assert_eq!(update(&mut s, letter, 1).0, 7 * 14);
+    assert_eq!(update(&mut s, letter, 2).0, 7 * 14, "one builds on another that is under way");
+    // What spares little goes as whole cells.
+    assert_eq!(update(&mut s, rect(32, 32, 64, 30), 3).0, 64 * 32);
+    // DT-30: a client of before gets whole cells.
+    let mut s = sender(ScreenOrder::Latest);
+    assert_eq!(update(&mut s, letter, 1).0, 2 * 256);
+}
+
+#[test]
+fn cells_that_the_client_may_not_have_are_sent_whole() {
+    // DT-32, DT-85, DT-86.
+    let (letter, beside) = (rect(36, 40, 7, 14), rect(44, 40, 4, 14));
+    let mut s = patching();
+    let (_, first) = update(&mut s, letter, 1);
+    let (_, second) = update(&mut s, beside, 2);
+    let sent = |s: &mut ScreenSender| {
+        let solid =
+            |s: &ScreenSender| ItemKind::ALL.map(|kind| s.stats().of(kind).pixels).iter().sum::<u64>();
+        let before = solid(s);
+        drain(s, T0);
+        solid(s) - before
+    };
+    // The first is lost, so that the second cannot be drawn either (DT-51): both cells, once.
+    s.outcome(first, false);
+    assert_eq!(sent(&mut s), 2 * 256);
+    s.outcome(second, true);
+    s.unable(second);
+    assert_eq!(sent(&mut s), 0, "a later item was sent for both");
+    // Where messages get lost nothing is built on what is under way.
+    let (pixels, third) = update(&mut s, letter, 3);
+    assert_eq!(pixels, 7 * 14, "all of it has arrived");
+    assert_eq!(update(&mut s, beside, 4).0, 2 * 256);
+    s.outcome(third, true);
+    // DT-86: of what could not be done the cells that it covers are there.
+    let mut s = patching();
+    let (pixels, wide) = update(&mut s, rect(24, 32, 48, 12), 5);
+    assert_eq!(pixels, 48 * 12);
+    s.unable(wide);
+    assert_eq!(sent(&mut s), 4 * 256);
+    let (pixels, tall) = update(&mut s, rect(100, 100, 17, 90), 5);
+    assert_eq!(pixels, 17 * 90);
+    s.outcome(tall, false);
+    assert_eq!(sent(&mut s), 2 * 6 * 256);
+    s.unable(tall);
+    assert_eq!(sent(&mut s), 0);
+}
+
+#[test]
+fn what_a_patch_builds_on_is_not_given_up() {
+    // DT-85: all that is newest of the first is in cells that are patched.
+    let mut s = patching();
+    update(&mut s, rect(32, 32, 16, 32), 1);
+    let (_, patch) = update(&mut s, rect(36, 40, 7, 14), 2);
+    assert_eq!(s.superseded(), None);
+    // Nothing builds on the patch.
+    update(&mut s, rect(32, 32, 16, 32), 3);
+    assert_eq!([s.superseded(), s.superseded()], [Some(patch), None]);
+}

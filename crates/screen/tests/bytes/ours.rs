@@ -25,7 +25,8 @@ pub(crate) struct OurCost {
 
 impl OurEnds {
     pub(crate) fn new(order: ScreenOrder, adaptive: bool, (width, height): (u16, u16)) -> Self {
-        let config = SenderConfig { order, budget: BUDGET, adaptive, ..SenderConfig::default() };
+        let config =
+            SenderConfig { order, budget: BUDGET, adaptive, patches: adaptive, ..SenderConfig::default() };
         let receiver = ReceiverConfig { order, ..ReceiverConfig::default() };
         let mut ends = Self {
             sender: ScreenSender::new(config),
