@@ -58,6 +58,7 @@ pub(crate) fn make(system: &Path, packages: &str) -> Result<()> {
     for path in ["etc/apt", "etc/pip.conf", "etc/resolv.conf", "etc/hosts", CERTIFICATES] {
         let (from, to) = (Path::new("/").join(path), system.join(path));
         if from.exists() {
+            fs::create_dir_all(to.parent().context("it lies in the system")?)?;
             run(Command::new("cp")
                 .args(["--recursive", "--dereference", "--no-target-directory"])
                 .args([from, to]))?;

@@ -115,5 +115,9 @@ kill "$server" && wait "$server" || true
 step "fenced messages with deadlines"
 env/bin/python pictures.py >pictures
 cat pictures
-[ "$(grep -c '^picture [0-9]: [1-9][0-9]* bytes$' pictures)" = 10 ] || fail "pictures are missing"
+# On a slow machine some may be late; each has an outcome.
+total=0
+for count in $(sed -n '/^{/s/[^0-9]/ /gp' pictures); do total=$((total + count)); done
+[ "$total" = 200 ] || fail "of 200 messages $total have an outcome"
+grep -q '^picture [0-9]: [1-9][0-9]* bytes$' pictures || fail "no picture came"
 "#;
