@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Iterable
 from typing import TYPE_CHECKING, Literal, NamedTuple, Optional, Union
 
 from quickset._native import Operation
+from quickset._pieces import lines_of
 
 if TYPE_CHECKING:
     from quickset import _native
@@ -121,6 +122,11 @@ class ReceiveStream:
         if isinstance(answer, Operation):
             return await answer
         return answer
+
+    def lines(self, limit: int = 64 << 10) -> AsyncIterator[bytes]:
+        """An asynchronous iterator of the lines, without the LF at their ends; the last one may lack it. It
+        raises `TooLong` at a line of more than `limit` bytes. It reads ahead: read the rest by it, too."""
+        return lines_of(self.read, limit)
 
     @property
     def is_early(self) -> bool:

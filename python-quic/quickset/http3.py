@@ -201,11 +201,16 @@ class Client:
         target = (as_octets(method), as_octets(host), as_octets(path))
         answer = self._native.request(target, as_fields(headers), content is not None)
         sender, waits = await answer if isinstance(answer, Operation) else answer
+        coming = _response(waits)
+        # A task that is cancelled keeps its exception, and that this frame: what is to be given up by being
+        # forgotten must not be in it.
+        del answer, waits
         if sender is None or content is None:
-            return await self._response(waits)
+            return await coming
         sending = asyncio.ensure_future(_send(sender, content))
+        del sender
         try:
-            response = await self._response(waits)
+            response = await coming
         except BaseException:
             sending.cancel()
             raise
@@ -251,11 +256,6 @@ class Client:
         answer = self._native.shutdown()
         if isinstance(answer, Operation):
             await answer
-
-    async def _response(self, waits: _native.NativeHttpAnswer) -> Response:
-        answer = waits.response()
-        status, fields, content = await answer if isinstance(answer, Operation) else answer
-        return Response(status, as_texts(fields), content)
 
     async def __aenter__(self) -> Client:
         return self
@@ -434,6 +434,14 @@ async def _handle(handler: HttpHandler, request: Request) -> None:
     finally:
         # Without effect where it was answered.
         request._reply.fail()
+
+
+async def _response(waits: _native.NativeHttpAnswer) -> Response:
+    answer = waits.response()
+    # As in `Client.request`.
+    del waits
+    status, fields, content = await answer if isinstance(answer, Operation) else answer
+    return Response(status, as_texts(fields), content)
 
 
 async def _send(sender: _native.NativeHttpSender, content: Body) -> None:

@@ -57,6 +57,13 @@ def test_echo():
     assert played("echo.py") == "hello\n"
 
 
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="the example uses task groups")
+def test_shout():
+    lines = sorted(played("shout.py").splitlines())
+    assert lines[0].startswith("client: b'LIVE FENCE' b'OF CUTTINGS' b'TICK ")
+    assert lines[1:] == ["server: the connection ended: done"]
+
+
 def test_pictures():
     lines = played("pictures.py").splitlines()
     assert "picture 9: 20000 bytes" in lines

@@ -185,6 +185,43 @@ def test_a_request_that_is_cancelled_is_given_up(run):
     run(case)
 
 
+@pytest.mark.parametrize("way", ["content", "answer"])
+def test_a_request_is_given_up_although_its_task_is_kept(run, way):
+    begun, cancelled, ended = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    async def handler(request):
+        begun.set()
+        await cancelled.wait()
+        try:
+            if way == "content":
+                await request.read_all()
+            else:
+                request.begin(200)
+                while True:
+                    await request.send(b"x" * 100_000)
+        except quickset.HttpError as error:
+            assert "H3_REQUEST_CANCELLED" in str(error)
+            ended.set()
+
+    async def endless():
+        while True:
+            yield b"x" * 1000
+            await asyncio.sleep(0.01)
+
+    async def case():
+        async with served(handler) as (client, _):
+            content = endless() if way == "content" else None
+            asked = asyncio.ensure_future(client.request("POST", "/", content=content))
+            await begun.wait()
+            asked.cancel()
+            cancelled.set()
+            # The task has the exception, and its traceback.
+            await asyncio.wait_for(ended.wait(), 10)
+            assert asked.cancelled()
+
+    run(case)
+
+
 def test_a_client_that_goes_away_is_no_failure(run):
     failures, begun = [], asyncio.Event()
 

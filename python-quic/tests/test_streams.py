@@ -114,6 +114,33 @@ def test_what_is_longer_than_the_limit_can_still_be_read(run):
     run(case)
 
 
+def test_lines(run):
+    async def case():
+        async with pair() as (client, server):
+            send, _ = await client.open_bi()
+            lines = [b"one", b"", b"x" * 1000, "ä".encode(), b"no end"]
+            text = b"\n".join(lines)
+            # Cut anywhere, within a line and within a character.
+            for at in range(0, len(text), 7):
+                await send.write(text[at : at + 7])
+                await asyncio.sleep(0)
+            send.finish()
+            _, receive = await server.accept_bi()
+            assert [line async for line in receive.lines()] == lines
+            for content, limit in ((b"12345678\n1\n", 7), (b"12345678", 7)):
+                send, _ = await client.open_bi()
+                await send.write(content, finish=True)
+                _, receive = await server.accept_bi()
+                with pytest.raises(quickset.TooLong, match="7 bytes"):
+                    [line async for line in receive.lines(limit)]
+            send, _ = await client.open_bi()
+            await send.write(b"whole\n", finish=True)
+            _, receive = await server.accept_bi()
+            assert [line async for line in receive.lines(5)] == [b"whole"]
+
+    run(case)
+
+
 def test_a_writer_waits_for_a_slow_reader(run):
     """No more is taken than the buffers of both sides hold, and the rest follows."""
 
