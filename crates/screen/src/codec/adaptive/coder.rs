@@ -28,7 +28,7 @@ impl Chance {
         let rate = RATES[seen as usize];
         // The way left is below 2^16, and so is the rate: their product has as many bits as there are, and what
         // is below a 65536th is left out.
-        let part = |way: u32| (way >> 16) * rate & 0xffff_0000;
+        let part = |way: u32| ((way >> 16) * rate) & 0xffff_0000;
         let next = u32::from(seen < MOST_SEEN);
         self.0 = if yes { self.0 + part(!self.0) } else { self.0 - part(self.0) } + next;
     }

@@ -26,7 +26,7 @@ use self::coder::{DecisionCoder, DecisionReader};
 /// What is learnt of a rectangle.
 pub(super) struct PixelModel {
     /// What followed the same surroundings last, by these.
-    memories: Box<[[PixelMemory; PLACES]; SURROUNDINGS]>,
+    memories: [Box<[PixelMemory; PLACES]>; SURROUNDINGS],
     /// Tells what was learnt of this rectangle from what is left of others: the highest byte of each memory.
     turn: u32,
     /// The index above the next pixel of each column, and in the upper byte the one above that: a column of
@@ -63,7 +63,7 @@ struct ColourIndex {
     colours: [u32; 256],
     count: usize,
     /// Where they stand in the slots.
-    places: [u16; 256],
+    places: [usize; 256],
     /// Open addressing: a colour and its index.
     slots: Box<[(u32, u8); SLOTS]>,
 }
@@ -83,7 +83,7 @@ struct Neighbours(u64);
 impl PixelModel {
     pub(super) fn new() -> Self {
         Self {
-            memories: Box::new([[PixelMemory(0); PLACES]; SURROUNDINGS]),
+            memories: core::array::from_fn(|_| Box::new([PixelMemory(0); PLACES])),
             turn: 0,
             columns: Vec::new(),
             colours: ColourIndex::new(),
@@ -260,7 +260,7 @@ impl PixelModel {
     fn clear(&mut self, width: usize) {
         self.turn = self.turn % 255 + 1;
         if self.turn == 1 {
-            self.memories.as_flattened_mut().fill(PixelMemory(0));
+            self.memories.iter_mut().for_each(|memories| memories.fill(PixelMemory(0)));
         }
         self.columns.clear();
         self.columns.resize(width + 3, 0);
@@ -350,7 +350,7 @@ impl ColourIndex {
 
     fn clear(&mut self) {
         for &place in &self.places[..self.count] {
-            self.slots[usize::from(place)] = (FREE, 0);
+            self.slots[place] = (FREE, 0);
         }
         self.count = 0;
     }
@@ -364,7 +364,7 @@ impl ColourIndex {
                 // DT-79.
                 let index = u8::try_from(self.count).ok()?;
                 self.colours[self.count] = colour;
-                self.places[self.count] = (at & 0xffff) as u16;
+                self.places[self.count] = at;
                 self.count += 1;
                 self.slots[at] = (colour, index);
                 return Some(index);
@@ -383,7 +383,7 @@ impl Neighbours {
         // With what is left of them at both ends, and the same in between.
         let west = match length {
             0 => self.0 & 0xffff_ff00_0000,
-            1 => (self.0 & 0xffff_0000_0000) << 8 & 0xff00_0000_0000 | paper * 0x01_0100_0000,
+            1 => (self.0 & 0xff_0000_0000) << 8 | (paper * 0x01_0100_0000),
             _ => paper * 0x0101_0100_0000,
         };
         let [north, east] = [0, 1].map(|n| u64::from(columns[n].get() & 0xff));
@@ -449,7 +449,7 @@ impl MemoryPlace {
 fn run_above(columns: &[Cell<u16>], index: u8) -> usize {
     let index = u16::from(index);
     let is_same = |columns: &[Cell<u16>]| {
-        columns.iter().fold(0, |all, column| all | (column.get() ^ index)) & 0xff == 0
+        columns.iter().fold(0, |all, column| all | ((column.get() ^ index) & 0xff)) == 0
     };
     // Sixteen at a time, which a processor compares at once.
     let same = columns.chunks_exact(16).take_while(|columns| is_same(columns)).count() * 16;
