@@ -94,6 +94,7 @@ fn with<T>(f: impl FnOnce(&mut Driver) -> T) -> T {
     f(&mut driver)
 }
 
-/// How long the end of the interpreter waits for the goodbyes. A datagram leaves in less than a millisecond;
-/// the rest is for those that were lost.
-const FAREWELL: Duration = Duration::from_millis(100);
+/// How long the end of the interpreter waits for the goodbyes at most: a closed connection is gone after
+/// three probe timeouts, in which it says three times that it is over. That is a second where a round trip
+/// takes a quarter of one.
+const FAREWELL: Duration = Duration::from_secs(1);

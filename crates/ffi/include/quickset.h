@@ -885,7 +885,8 @@ qs_status qs_endpoint_close(qs_endpoint endpoint, uint64_t code, const void *rea
 
 /**
  * Waits until no connection is left: each was closed by either side, and the peer has had time to hear of
- * it. `QS_EVENT_IDLE` tells when to try again.
+ * it. A closed connection is left for three probe timeouts, a few round trips and some 100 ms, and says three
+ * times in that time that it is over. `QS_EVENT_IDLE` tells when to try again.
  */
 qs_status qs_endpoint_wait_idle(qs_endpoint endpoint, int32_t timeout_ms);
 
@@ -1147,7 +1148,8 @@ qs_status qs_endpoint_close(qs_endpoint endpoint, uint64_t code, const void *rea
 
 /**
  * Waits until no connection is left: each was closed by either side, and the peer has had time to hear of
- * it. `QS_EVENT_IDLE` tells when to try again.
+ * it. A closed connection is left for three probe timeouts, a few round trips and some 100 ms, and says three
+ * times in that time that it is over. `QS_EVENT_IDLE` tells when to try again.
  */
 qs_status qs_endpoint_wait_idle(qs_endpoint endpoint, int32_t timeout_ms);
 
@@ -1387,8 +1389,9 @@ qs_status qs_set_user(uint64_t handle, uint64_t user);
  *
  * * A stream is finished unless it was reset, and the peer is asked to send no more on it.
  * * A connection closes, with code 0, when its streams are freed, too. Close it to end them as well.
- * * An endpoint closes, and everything that was made from it is freed. That takes up to 100 ms; call
- *   `qs_endpoint_wait_idle` before to be sure that the peers hear of it.
+ * * An endpoint closes, and everything that was made from it is freed. That takes three probe timeouts of
+ *   the path, or a second if that is less, so that the peers hear of it even if a packet is lost; call
+ *   `qs_endpoint_wait_idle` before to wait longer, or not here.
  */
 qs_status qs_free(uint64_t handle);
 
@@ -1605,8 +1608,9 @@ qs_status qs_set_user(uint64_t handle, uint64_t user);
  *
  * * A stream is finished unless it was reset, and the peer is asked to send no more on it.
  * * A connection closes, with code 0, when its streams are freed, too. Close it to end them as well.
- * * An endpoint closes, and everything that was made from it is freed. That takes up to 100 ms; call
- *   `qs_endpoint_wait_idle` before to be sure that the peers hear of it.
+ * * An endpoint closes, and everything that was made from it is freed. That takes three probe timeouts of
+ *   the path, or a second if that is less, so that the peers hear of it even if a packet is lost; call
+ *   `qs_endpoint_wait_idle` before to wait longer, or not here.
  */
 qs_status qs_free(uint64_t handle);
 

@@ -106,8 +106,10 @@ fn drive(runtime: &Runtime, endpoint: &Endpoint, stop: &Notify) {
     });
 }
 
-/// How long an endpoint that is freed lives on, so that peers hear of it.
-const GOODBYE: Duration = Duration::from_millis(100);
+/// How long an endpoint that is freed lives on at most, so that peers hear of it: a closed connection is gone
+/// after three probe timeouts, in which it says three times that it is over. That is a second where a round
+/// trip takes a quarter of one.
+const GOODBYE: Duration = Duration::from_secs(1);
 
 fn refused(error: std::io::Error) -> CallFailure {
     CallFailure::of(QS_SYSTEM, error)
@@ -305,7 +307,8 @@ pub unsafe extern "C" fn qs_endpoint_close(
 }
 
 /// Waits until no connection is left: each was closed by either side, and the peer has had time to hear of
-/// it. `QS_EVENT_IDLE` tells when to try again.
+/// it. A closed connection is left for three probe timeouts, a few round trips and some 100 ms, and says three
+/// times in that time that it is over. `QS_EVENT_IDLE` tells when to try again.
 #[unsafe(no_mangle)]
 pub extern "C" fn qs_endpoint_wait_idle(endpoint: QsEndpoint, timeout_ms: i32) -> QsStatus {
     call(|| {

@@ -165,8 +165,9 @@ pub extern "C" fn qs_set_user(handle: u64, user: u64) -> QsStatus {
 ///
 /// * A stream is finished unless it was reset, and the peer is asked to send no more on it.
 /// * A connection closes, with code 0, when its streams are freed, too. Close it to end them as well.
-/// * An endpoint closes, and everything that was made from it is freed. That takes up to 100 ms; call
-///   `qs_endpoint_wait_idle` before to be sure that the peers hear of it.
+/// * An endpoint closes, and everything that was made from it is freed. That takes three probe timeouts of
+///   the path, or a second if that is less, so that the peers hear of it even if a packet is lost; call
+///   `qs_endpoint_wait_idle` before to wait longer, or not here.
 #[unsafe(no_mangle)]
 pub extern "C" fn qs_free(handle: u64) -> QsStatus {
     call(|| {

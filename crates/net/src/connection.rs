@@ -117,6 +117,8 @@ impl Connection {
     /// sent at most.
     ///
     /// Data that has not arrived yet is lost: where that matters, wait for [`SendStream::finished`] first.
+    /// The call does not wait: before the program ends, wait for
+    /// [`Endpoint::wait_idle`](crate::Endpoint::wait_idle), so that the peer hears of it.
     pub fn close(&self, code: u64, reason: &[u8]) {
         let shared = self.shared();
         shared.lock().conn.close(shared.now(), code, reason);

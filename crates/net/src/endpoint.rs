@@ -296,7 +296,8 @@ impl Endpoint {
     }
 
     /// Waits until no connection is left: each was closed, by either side, and the peer had time to hear of
-    /// it.
+    /// it. A closed connection is left for three probe timeouts (RFC 9000 §10.2), and says three times in
+    /// that time that it is over. A program that ends without may leave its peers to their idle timeouts.
     pub async fn wait_idle(&self) {
         let seat = WakerSeat::new(|| self.hub().lobby(), |lobby| &mut lobby.idlers);
         seat.wait(|lobby| (lobby.connections() == 0).then_some(())).await;

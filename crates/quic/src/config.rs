@@ -30,9 +30,13 @@ pub struct TransportConfig {
     /// a server may not know the first version, this saves a round trip, and a server that does know it still
     /// moves to it. `None`: the first.
     pub first_version: Option<Version>,
-    /// How many streams of both directions the peer may have open at a time.
+    /// How many streams of both directions the peer may have open at a time, of whatever they carry: bytes
+    /// or messages. It is what a peer's `open_bi` and `open_messages_bi` wait for.
+    ///
+    /// Of these `max_fenced_streams` may be new or carry messages: where it is the smaller number, it binds
+    /// first.
     pub max_bidi_streams: u64,
-    /// How many streams the peer may have open at a time that only it sends on.
+    /// The same of streams that only the peer sends on: its `open_uni` and `open_messages` wait for it.
     pub max_uni_streams: u64,
     /// The receive window of a stream at the start, in bytes. It grows by need up to `max_stream_window`.
     pub stream_window: u64,
@@ -106,14 +110,18 @@ pub struct TransportConfig {
     /// The largest message of a fenced stream that we take, in bytes, at least 1200; `None`: we do not offer
     /// fenced streams.
     pub fenced_streams: Option<u64>,
-    /// How many streams of each direction that carry messages the peer may have open at a time, at least 1.
+    /// How many of the `max_bidi_streams`, and how many of the `max_uni_streams`, may at a time carry messages
+    /// or be new: at least 1. What a new stream carries shows with its first frame, and until then it counts
+    /// here.
+    ///
+    /// So a peer that knows fenced streams opens no more than this many in one go, even of bytes. As they
+    /// turn out to carry bytes, a round trip later, it opens others, up to `max_bidi_streams` and
+    /// `max_uni_streams`. While this many carry messages, it opens none. A server whose clients begin with
+    /// more requests at once than this, and that takes no messages, sets `fenced_streams` to `None`. Where
+    /// fenced streams are not agreed on, messages travel as bytes, and this number is of no account.
     ///
     /// A message of which parts are missing is held beyond the window of the connection. This number times
     /// `fenced_streams`, for each direction, is what that may cost.
-    ///
-    /// A new stream counts until its first STREAM frame shows that it carries bytes. So a peer that knows
-    /// fenced streams may open no more than this many at once, and up to `max_bidi_streams` and
-    /// `max_uni_streams` only as they turn out to carry bytes.
     pub max_fenced_streams: u64,
     /// How many classes there may be, each counted once ([`set_class`](crate::SendStream::set_class)).
     pub max_classes: usize,

@@ -286,7 +286,11 @@ impl Endpoint {
     }
 
     /// Waits until no connection is left: each was closed by either side, and the peer has had time to hear
-    /// of it.
+    /// of it. A closed connection is left for three probe timeouts (RFC 9000 §10.2), a few round trips and
+    /// some 100 ms, and says three times in that time that it is over.
+    ///
+    /// A client calls it before its runtime ends: without, a peer for which the one packet is lost waits for
+    /// its idle timeout. It waits for open connections, too: close them, or see [`shutdown`](Self::shutdown).
     pub async fn wait_idle(&self) {
         self.net.wait_idle().await;
     }

@@ -44,7 +44,7 @@ use crate::life::{
     CloseFrame, Confirmation, Expired, HandshakeRole, HandshakeState, Life, Lifecycle, Liveness,
 };
 use crate::link::{Birth, PacketLink};
-use crate::packet::FrameToken;
+use crate::packet::{FrameToken, Phase};
 use crate::path::LEAST;
 use crate::protect::Protect;
 use crate::received::{Authentic, EarlyPackets};
@@ -186,7 +186,9 @@ impl Connection {
     /// The connection cannot go on: the peer is told why, and so is the application.
     pub(crate) fn fail(&mut self, error: TransportError) {
         tracing::debug!(%error, "the connection fails");
-        self.life.lifecycle.close(self.common.now, CloseFrame::Transport(error.clone()), self.link.pto());
+        let farewell = CloseFrame::Transport(error.clone());
+        let is_established = self.common.phase > Phase::Handshake;
+        self.life.lifecycle.close(self.common.now, farewell, self.link.pto(), is_established);
         self.over(Closed::Failed(error));
     }
 

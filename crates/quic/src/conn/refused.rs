@@ -52,7 +52,7 @@ impl Connection {
         self.common.stats.sent_datagrams -= missing.datagrams;
         self.common.stats.sent_bytes -= missing.bytes;
         if !self.life.lifecycle.is_open() {
-            // A farewell is said once more when the peer asks for it (RFC 9000 §10.2.1).
+            // A farewell is said once more when the peer asks for it (RFC 9000 §10.2.1), or when it is time.
             return;
         }
         let here = batch.path == self.link.path.address;

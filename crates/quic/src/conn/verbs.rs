@@ -131,7 +131,12 @@ impl Connection {
         self.common.now = now.max(self.common.now);
         if self.life.lifecycle.is_open() {
             let farewell = CloseFrame::application(sent_as(code), reason);
-            self.life.lifecycle.close(self.common.now, farewell, self.link.pto());
+            self.life.lifecycle.close(
+                self.common.now,
+                farewell,
+                self.link.pto(),
+                self.common.phase > Phase::Handshake,
+            );
             self.over(Closed::Locally);
         }
     }
@@ -142,7 +147,12 @@ impl Connection {
         self.common.now = now.max(self.common.now);
         if self.life.lifecycle.is_open() {
             let farewell = CloseFrame::Application { code: 0, reason: Vec::new() };
-            self.life.lifecycle.close(self.common.now, farewell, self.link.pto());
+            self.life.lifecycle.close(
+                self.common.now,
+                farewell,
+                self.link.pto(),
+                self.common.phase > Phase::Handshake,
+            );
             self.over(Closed::Abandoned);
         }
     }

@@ -42,6 +42,9 @@ struct Closing {
     /// (RFC 9000 §10.2.1).
     said: Vec<u8>,
     until: Time,
+    /// When it is said again unasked, and how long after the time before.
+    again: Option<Time>,
+    step: Duration,
     due: bool,
     heard: u32,
     /// Datagrams that come before the next answer; doubled each time (RFC 9000 §10.2.1).
@@ -197,15 +200,26 @@ impl Lifecycle {
         self.held.get_or_insert(self.heard);
     }
 
-    /// Says farewell and stays for three PTOs to repeat it.
-    pub(crate) fn close(&mut self, now: Time, farewell: CloseFrame, pto: Duration) {
+    /// Says farewell and stays for three PTOs to repeat it: whenever the peer shows that it has not heard it,
+    /// and unasked behind each of the first two. A peer that only listens asks for nothing, and would wait
+    /// for its idle timeout if the one packet were lost (RFC 9000 §10.2.1 bounds the rate, not the reasons).
+    ///
+    /// Before the handshake is done nothing is said unasked: the peer has something under way then that is
+    /// repeated and answered, and a server has only its word that it is there.
+    pub(crate) fn close(&mut self, now: Time, farewell: CloseFrame, pto: Duration, is_established: bool) {
         if self.is_open() {
-            let until = now + self.grace(pto);
-            self.state = {
-                let said = Vec::new();
-                let closing = Closing { farewell, said, until, due: true, heard: 0, patience: 1 };
-                LifecycleState::Closing(Box::new(closing))
-            };
+            let grace = self.grace(pto);
+            let (until, step) = (now + grace, grace / 3);
+            self.state = LifecycleState::Closing(Box::new(Closing {
+                farewell,
+                said: Vec::new(),
+                until,
+                again: (is_established && !step.is_zero()).then(|| now + step),
+                step,
+                due: true,
+                heard: 0,
+                patience: 1,
+            }));
         }
     }
 
@@ -250,7 +264,7 @@ impl Lifecycle {
                 let keep_alive = self.keep_alive_at().map(|t| (t, Reason::KeepAlive));
                 [idle, handshake, keep_alive].into_iter().flatten().min_by_key(|(t, _)| *t)
             }
-            LifecycleState::Closing(closing) => Some((closing.until, Reason::Close)),
+            LifecycleState::Closing(closing) => Some((closing.again.unwrap_or(closing.until), Reason::Close)),
             LifecycleState::Draining { until } => Some((*until, Reason::Close)),
             LifecycleState::Drained => None,
         }
@@ -289,7 +303,7 @@ impl Lifecycle {
     }
 
     pub(crate) fn on_time(&mut self, now: Time, pto: Duration) -> Expired {
-        match &self.state {
+        match &mut self.state {
             LifecycleState::Open => {
                 let silent = self.idle_at(pto).is_some_and(|t| t <= now);
                 if silent || self.handshake_at(pto).is_some_and(|t| t <= now) {
@@ -301,8 +315,15 @@ impl Lifecycle {
                 }
                 Expired::Nothing
             }
-            LifecycleState::Closing(closing) => self.stays(closing.until, now),
-            LifecycleState::Draining { until } => self.stays(*until, now),
+            LifecycleState::Closing(closing) => {
+                closing.on_time(now);
+                let until = closing.until;
+                self.stays(until, now)
+            }
+            LifecycleState::Draining { until } => {
+                let until = *until;
+                self.stays(until, now)
+            }
             LifecycleState::Drained => Expired::Nothing,
         }
     }
@@ -314,6 +335,17 @@ impl Lifecycle {
         }
         self.state = LifecycleState::Drained;
         Expired::Drained
+    }
+}
+
+impl Closing {
+    /// It is said again when that is due, unless it has not left yet: then it does as soon as it may.
+    fn on_time(&mut self, now: Time) {
+        if let Some(again) = self.again.filter(|again| *again <= now) {
+            self.due = true;
+            // A driver that is late does not say at once, and twice, what it missed.
+            self.again = Some(again.max(now) + self.step).filter(|next| *next < self.until);
+        }
     }
 }
 
@@ -407,7 +439,7 @@ mod tests {
             "as RFC 9000 §10.1 says"
         );
         assert_eq!(life.deadline(day), Some((at(90_000), Reason::IdleTimeout)));
-        life.close(at(0), CloseFrame::Application { code: 1, reason: vec![] }, day);
+        life.close(at(0), CloseFrame::Application { code: 1, reason: vec![] }, day, false);
         assert_eq!(life.deadline(day), Some((at(90_000), Reason::Close)));
         let mut life = open();
         life.drain(at(0), day);
@@ -443,7 +475,7 @@ mod tests {
     #[test]
     fn a_farewell_is_repeated_ever_less_often() {
         let mut life = open();
-        life.close(at(0), CloseFrame::Application { code: 1, reason: vec![] }, PTO);
+        life.close(at(0), CloseFrame::Application { code: 1, reason: vec![] }, PTO, true);
         let mut answers = Vec::new();
         for n in 0..40 {
             if life.farewell().is_some() {
@@ -455,6 +487,38 @@ mod tests {
         }
         assert_eq!(answers, [0, 1, 3, 7, 15, 31]);
         assert_eq!(life.on_time(at(300), PTO), Expired::Drained);
+    }
+
+    /// RFC 9000 §10.2.1: a bounded number of them, and none in a handshake.
+    #[test]
+    fn a_farewell_is_said_three_times_to_who_says_nothing() {
+        for (is_established, expected) in [(true, &[0, 100, 200][..]), (false, &[0])] {
+            let mut life = open();
+            life.close(at(0), CloseFrame::Application { code: 1, reason: vec![] }, PTO, is_established);
+            let (mut now, mut said) = (at(0), Vec::new());
+            loop {
+                if life.farewell().is_some() {
+                    said.push(now.as_nanos() / 1_000_000);
+                    life.farewell_sent(b"bye");
+                }
+                let (next, reason) = life.deadline(PTO).expect("until it is drained");
+                assert_eq!(reason, Reason::Close);
+                assert!(next > now, "{now} {next}");
+                now = next;
+                if life.on_time(now, PTO) == Expired::Drained {
+                    break;
+                }
+            }
+            assert_eq!((said.as_slice(), now), (expected, at(300)));
+        }
+        // A driver that slept over both says it once.
+        let mut life = open();
+        life.close(at(0), CloseFrame::Application { code: 1, reason: vec![] }, PTO, true);
+        life.farewell_sent(b"bye");
+        assert_eq!(life.on_time(at(250), PTO), Expired::Nothing);
+        assert!(life.farewell().is_some());
+        life.farewell_sent(b"");
+        assert_eq!(life.deadline(PTO), Some((at(300), Reason::Close)));
     }
 
     /// RFC 9000 §10.1.2, §19.2.

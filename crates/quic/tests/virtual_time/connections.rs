@@ -130,6 +130,42 @@ fn a_peer_that_falls_silent_is_given_up_and_forgotten() {
     assert_eq!(pair.client().node.endpoint().connections(), 0);
 }
 
+/// RFC 9000 §10.2: a program that closes, waits for the end of the closing state and exits. The peer is idle,
+/// asks for nothing, and hears of it although one or two of the packets that say so are lost.
+#[test]
+fn a_lost_farewell_is_not_waited_for_until_the_idle_timeout() {
+    for (lost, probe_timeouts) in [("loss=0%", 0), ("loss=list:0", 1), ("loss=list:0-1", 2)] {
+        for closer_is_client in [true, false] {
+            let mut pair = Setup::new(1, LINK).connected();
+            pair.pass(Duration::from_millis(500));
+            let (from, to) = if closer_is_client { (1, 2) } else { (2, 1) };
+            let link =
+                pair.world.add_link(format!("rate=100mbit delay=20ms {lost}").parse().expect("a link"));
+            pair.world.route(address(from), address(to), link);
+            let (began, server_key, key) = (pair.world.now(), pair.server_key(), pair.key);
+            let connection = if closer_is_client {
+                pair.client_mut().connection(key)
+            } else {
+                pair.server_mut().connection(server_key)
+            };
+            connection.close(began, 7, b"done");
+            let why = Closed::ByApplication { code: 7, reason: b"done".to_vec() };
+            pair.until("heard", |p| {
+                let peer = if closer_is_client { p.server() } else { p.client() };
+                peer.closed.iter().any(|(_, closed)| *closed == why)
+            });
+            // RFC 9002 §6.2.1 with one sample of 40 ms, whose variation is half of it: 145 ms at most.
+            let took = pair.world.now() - began;
+            let most = Duration::from_millis(20 + 1) + probe_timeouts * Duration::from_millis(145);
+            assert!(took <= most, "{lost} {closer_is_client}: {took:?}");
+            pair.until("over", |p| p.client().node.keys().count() + p.server().node.keys().count() == 0);
+            assert_eq!(pair.world.counts(link).sent, 3, "{lost}: it is said three times and no more");
+            let over = pair.world.now() - began;
+            assert!(over <= 3 * Duration::from_millis(145) + most, "{lost} {closer_is_client}: {over:?}");
+        }
+    }
+}
+
 #[test]
 fn a_blackout_shorter_than_the_idle_timeout_is_survived() {
     let mut pair = Setup::new(3, "rate=20mbit delay=20ms queue=100kB").connected();

@@ -87,7 +87,8 @@ impl Client {
     }
 
     /// Makes no more requests, waits for those under way, and ends the connection. Dropping the future ends
-    /// nothing.
+    /// nothing. Before the program ends, wait for [`Endpoint::wait_idle`](crate::Endpoint::wait_idle), so
+    /// that the server hears of it.
     pub async fn shutdown(&self) {
         self.link.shutdown().await;
     }

@@ -30,12 +30,14 @@
 //! });
 //!
 //! let config = ClientConfig::new(trust, &[h3::ALPN])?;
-//! let connection = Endpoint::client()?.connect(address, "localhost", &config).await?;
+//! let endpoint = Endpoint::client()?;
+//! let connection = endpoint.connect(address, "localhost", &config).await?;
 //! let client = h3::Client::new(&connection, h3::Config::default())?;
 //! let (response, mut content) = client.fetch(&Request::new("GET", "localhost", "/tea")).await?;
 //! assert_eq!(response.status, 200);
 //! assert_eq!(content.read_to_end(1000).await?, b"you asked for /tea");
 //! client.shutdown().await;
+//! endpoint.wait_idle().await;
 //! # Ok(())
 //! # }
 //! ```

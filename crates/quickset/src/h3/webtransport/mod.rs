@@ -39,7 +39,8 @@
 //! });
 //!
 //! # let tls = ClientConfig::new(trust, &[h3::ALPN])?;
-//! # let connection = Endpoint::client()?.connect(address, "localhost", &tls).await?;
+//! # let endpoint = Endpoint::client()?;
+//! # let connection = endpoint.connect(address, "localhost", &tls).await?;
 //! let client = h3::Client::new(&connection, config_of_client)?;
 //! let session = client.session(&Request::extended("webtransport", "localhost", "/echo")).await?;
 //! let (mut send, mut recv) = session.open_bi().await?;
@@ -48,6 +49,7 @@
 //! assert_eq!(recv.read_to_end(100).await?, b"there and back");
 //! session.close(0, "that was all");
 //! client.shutdown().await;
+//! endpoint.wait_idle().await;
 //! # Ok(())
 //! # }
 //! ```
