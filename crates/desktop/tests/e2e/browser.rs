@@ -83,19 +83,6 @@ impl ChromiumSeat {
         Self { chromium, tab }
     }
 
-    /// Clicks on what the page calls so, as a person does.
-    pub(crate) fn press_button(&mut self, id: &str) {
-        let middle = self.evaluate(&format!(
-            "(() => {{ const b = document.getElementById('{id}').getBoundingClientRect();
-                return [b.left + b.width / 2, b.top + b.height / 2]; }})()"
-        ));
-        for what in ["mousePressed", "mouseReleased"] {
-            let event =
-                json!({ "type": what, "x": middle[0], "y": middle[1], "button": "left", "clickCount": 1 });
-            self.chromium.ask(Some(&self.tab), "Input.dispatchMouseEvent", &event);
-        }
-    }
-
     pub(crate) fn may_use_the_clipboard(&mut self) {
         let origin = self.evaluate("location.origin");
         let permissions = json!({
@@ -114,6 +101,13 @@ impl Seat for ChromiumSeat {
     fn point(&mut self, x: f64, y: f64) {
         let event = json!({ "type": "mouseMoved", "x": x, "y": y });
         self.chromium.ask(Some(&self.tab), "Input.dispatchMouseEvent", &event);
+    }
+
+    fn click(&mut self, x: f64, y: f64) {
+        for what in ["mousePressed", "mouseReleased"] {
+            let event = json!({ "type": what, "x": x, "y": y, "button": "left", "clickCount": 1 });
+            self.chromium.ask(Some(&self.tab), "Input.dispatchMouseEvent", &event);
+        }
     }
 
     fn press(&mut self, key: char) {

@@ -16,6 +16,8 @@ mod endure;
 mod firefox;
 #[path = "../gateway/firewall.rs"]
 mod firewall;
+#[cfg(target_os = "linux")]
+mod lips;
 mod look;
 mod marionette;
 mod page_scene;
@@ -25,6 +27,10 @@ mod photo;
 #[path = "../../../cli/tests/http/pin.rs"]
 mod pin;
 mod programs;
+#[cfg(target_os = "linux")]
+#[expect(dead_code, reason = "nothing plays but the gateway")]
+#[path = "../sound/pulse.rs"]
+mod pulse;
 #[cfg(target_os = "linux")]
 mod sound;
 mod texts;
