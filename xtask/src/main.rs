@@ -46,6 +46,7 @@ mod rfc;
 mod run;
 mod semver;
 mod sizes;
+mod sound;
 mod source;
 mod spec;
 mod test;
@@ -284,6 +285,12 @@ const COMMANDS: &[XtaskCommand] = &[
         arguments: "[--flips 500] [--keys 500] [--link OPTIONS] [--loss 1%] [--json]",
         about: "a desktop in Chromium over a path that loses, beside both gateways and noVNC with websockify: how long a page and a key take (root, 12 min)",
         run: browser::command,
+    },
+    XtaskCommand {
+        name: "sound",
+        arguments: "[--minutes 10] [--loss 1%] [--tell] [--binary FILE]",
+        about: "sound over both desktop gateways and a link of 50 ms that loses 1 %: which frames come in time, by QUIC, without repair and by TCP, and for how many bytes; at least 99.8 % by QUIC, unless told to tell only (root)",
+        run: sound::command,
     },
     XtaskCommand {
         name: "flood",

@@ -122,14 +122,14 @@ fn names<'a>(names: impl Iterator<Item = &'a str>) -> String {
 }
 
 impl Sign {
-    fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Program(name) | Sign::File(name) => name,
             Modules(_) => "python3 with venv",
         }
     }
 
-    fn is_there(self) -> bool {
+    pub(crate) fn is_there(self) -> bool {
         match self {
             Program(name) => on_path(name),
             Sign::File(path) => std::path::Path::new(path).is_file(),

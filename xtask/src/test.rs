@@ -7,8 +7,8 @@ use anyhow::{Result, bail};
 
 use crate::run::{StepOutcome, cargo, output, run};
 use crate::{
-    abr, arrows, beside, c, deny, e2e, features, flood, fuzz, languages, msrv, needs, python, sizes, spec,
-    traces, web,
+    abr, arrows, beside, c, deny, e2e, features, flood, fuzz, languages, msrv, needs, python, sizes, sound,
+    spec, traces, web,
 };
 
 struct TestStep {
@@ -45,6 +45,7 @@ const STEPS: &[TestStep] = &[
     TestStep { name: "languages", run: languages::step },
     TestStep { name: "page", run: web::step },
     TestStep { name: "e2e", run: e2e::step },
+    TestStep { name: "sound", run: sound::step },
     TestStep { name: "flood", run: flood::step },
 ];
 

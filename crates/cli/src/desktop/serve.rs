@@ -219,12 +219,13 @@ fn print_clients(stats: &ServeStats) {
         let kinds: Vec<String> =
             ItemKind::ALL.iter().map(|&kind| format!("{}={}", kind.name(), screen.of(kind).items)).collect();
         note!(
-            "client={client} rtt={:.1}ms packets={} lost={} spurious={} repairs={} recovered={} messages={} bytes={} fences={} quality={} film-quality={} {}",
+            "client={client} rtt={:.1}ms packets={} lost={} spurious={} repairs={} repair-bytes={} recovered={} messages={} bytes={} fences={} quality={} film-quality={} {}",
             connection.rtt.as_secs_f64() * 1000.0,
             connection.sent_packets,
             connection.lost_packets,
             connection.spurious_losses,
             connection.fec.repairs_sent,
+            connection.fec.repair_bytes,
             connection.fec.recovered,
             screen.messages,
             screen.bytes,

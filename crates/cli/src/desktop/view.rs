@@ -3,13 +3,14 @@
 use std::io::IsTerminal as _;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use anyhow::Context as _;
 use quickset::Fingerprint;
 use quickset_desktop::LinkConfig;
 use quickset_desktop::record::ScreenRecorder;
 use quickset_desktop::sender::JpegQuality;
-use quickset_desktop::sound::SoundCommand;
+use quickset_desktop::sound::{SoundCommand, SoundStats};
 use quickset_desktop::trust::{DesktopLabel, GatewayFolder, OneTimeToken, load_identity, read_secret};
 use quickset_desktop::view::{
     Credential, GatewayPassword, MeetError, NOT_SENT, ServerTrust, ViewConfig, ViewError, ViewGateway,
@@ -268,7 +269,7 @@ fn print_view(stats: &ViewStats) {
     let totals = stats.totals();
     let connection = totals.connection.unwrap_or_default();
     note!(
-        "connected={} sessions={} rtt={:.1}ms recovered={} messages={} bytes={} held={} updates={} unable={} refreshes={} by_tcp={} sound={}/{}",
+        "connected={} sessions={} rtt={:.1}ms recovered={} messages={} bytes={} held={} updates={} unable={} refreshes={} by_tcp={} sound={}/{}{}",
         totals.connected,
         totals.sessions,
         connection.rtt.as_secs_f64() * 1000.0,
@@ -282,7 +283,27 @@ fn print_view(stats: &ViewStats) {
         totals.by_tcp,
         totals.sound.played,
         totals.sound.played + totals.sound.concealed,
+        counts(&totals.sound, totals.sound_delay),
     );
+}
+
+/// At which delay sound is heard, and what was counted of its frames. `behind` says of how many frames how
+/// much later than the fastest they came, in steps of 10 ms: `0ms:2990,30ms:7`.
+fn counts(sound: &SoundStats, delay: Duration) -> String {
+    if sound.numbered == 0 {
+        return String::new();
+    }
+    let steps = sound.behind.iter().enumerate().filter(|(_, count)| **count > 0);
+    let behind: Vec<String> = steps.map(|(step, count)| format!("{}ms:{count}", 10 * step)).collect();
+    format!(
+        " delay={}ms frames={} came={} late={} frame-bytes={} behind={}",
+        delay.as_millis(),
+        sound.numbered,
+        sound.received,
+        sound.late,
+        sound.bytes,
+        behind.join(",")
+    )
 }
 
 const VIEW_EXAMPLE: &str = "\

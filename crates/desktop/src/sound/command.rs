@@ -42,6 +42,9 @@ impl SoundCommand {
     pub(super) fn command(&self) -> Command {
         let mut command = Command::new(&self.program);
         command.args(&self.arguments).kill_on_drop(true);
+        // What somebody types to end us is not for it: it ends with us.
+        #[cfg(unix)]
+        command.process_group(0);
         command
     }
 
@@ -59,11 +62,12 @@ impl SoundCommand {
         format!("there is no program `{program}`: {advice}")
     }
 
-    /// For a person: that it has ended.
-    pub(super) fn has_ended(&self, status: Option<ExitStatus>) -> String {
+    /// For a person: that it has ended, and what it said last.
+    pub(super) fn has_ended(&self, status: Option<ExitStatus>, words: &str) -> String {
         let program = self.program.display();
         let how = status.map_or_else(String::new, |status| format!(" ({status})"));
-        format!("`{program}` has ended{how}: is there a sound server? `pactl info` says")
+        let said = if words.is_empty() { String::new() } else { format!(" and said \"{words}\"") };
+        format!("`{program}` has ended{how}{said}: is there a sound server? `pactl info` says")
     }
 }
 

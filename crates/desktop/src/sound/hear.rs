@@ -2,7 +2,7 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use quickset::MessageReceiver;
-use quickset_base::Time;
+use quickset_base::{Duration, Time};
 use quickset_screen::sound::{PlayoutBuffer, SoundPiece, SoundStats, stretched};
 use tokio::sync::{Notify, mpsc};
 use tokio::time::sleep_until;
@@ -13,18 +13,18 @@ use crate::channel::DesktopChannel;
 use crate::link::PeerLink;
 
 /// Hears the sound of one session, once its clipboard stream is there (`begin`), and tells what was
-/// counted. It never ends: nothing else depends on it (DT-75).
+/// counted, and at which delay it plays. It never ends: nothing else depends on it (DT-75).
 pub(crate) async fn hear(
     link: &PeerLink,
     begin: &Notify,
     sink: &SoundSink,
-    tell: impl Fn(&SoundStats),
+    tell: impl Fn(&SoundStats, Duration),
 ) -> std::convert::Infallible {
     begin.notified().await;
     match SoundDecoder::new() {
         Ok(decoder) => {
             if let Some(stream) = SoundRecords::accept(link).await {
-                let buffer = PlayoutBuffer::new();
+                let buffer = PlayoutBuffer::with_lead(LEAD);
                 Hearing { stream, buffer, decoder, sink, started: Instant::now() }.run(tell).await;
             }
         }
@@ -71,7 +71,7 @@ struct Hearing<'a> {
 }
 
 impl Hearing<'_> {
-    async fn run(mut self, tell: impl Fn(&SoundStats)) {
+    async fn run(mut self, tell: impl Fn(&SoundStats, Duration)) {
         loop {
             let due = self.buffer.next_due().map(|due| self.started + due.since(Time::ZERO));
             tokio::select! {
@@ -87,7 +87,7 @@ impl Hearing<'_> {
                     }
                 }
             }
-            tell(self.buffer.stats());
+            tell(self.buffer.stats(), self.buffer.delay());
         }
     }
 
@@ -116,3 +116,7 @@ async fn until(at: Option<Instant>) {
         None => std::future::pending().await,
     }
 }
+
+/// How long behind being handed over a piece is heard, about: of the 40 ms that `pacat` is asked for, 20 are
+/// the piece itself. What other programs hold beyond that comes on top.
+const LEAD: Duration = Duration::from_millis(25);

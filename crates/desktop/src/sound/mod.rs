@@ -13,10 +13,11 @@ mod command;
 pub(crate) mod give;
 pub(crate) mod hear;
 mod play;
+mod program;
 pub(crate) mod record;
 
 pub use command::{ParseCommandError, SoundCommand};
-pub use quickset_screen::sound::{PlayoutBuffer, SoundFrame, SoundPiece, SoundStats};
+pub use quickset_screen::sound::{BEHIND_BINS, PlayoutBuffer, SoundFrame, SoundPiece, SoundStats};
 
 /// Channels of what programs read and write, in samples of 16 bits, the lower byte first.
 const CHANNELS: usize = 2;

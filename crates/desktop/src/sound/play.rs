@@ -2,11 +2,12 @@ use std::convert::Infallible;
 use std::time::{Duration, Instant};
 
 use tokio::io::AsyncWriteExt as _;
-use tokio::process::{Child, ChildStdin};
+use tokio::process::ChildStdin;
 use tokio::sync::mpsc;
 use tokio::time::sleep;
 
 use super::SoundCommand;
+use super::program::SoundProgram;
 use crate::backoff::Backoff;
 
 /// Where what is heard goes.
@@ -43,10 +44,14 @@ impl SoundPlayer {
             let Some(first) = self.pieces.recv().await else { return std::future::pending().await };
             let begun = Instant::now();
             let why = match self.start() {
-                Ok((child, input)) => self.play(first, child, input).await,
+                Ok((program, input)) => self.play(first, program, input).await,
                 Err(why) => why,
             };
             backoff.worked(begun.elapsed());
+            if begun.elapsed() >= LONGEST_WAIT {
+                // It is news again.
+                told.clear();
+            }
             let wait = backoff.next();
             if why == told {
                 tracing::debug!(%why, ?wait, "sound cannot be played; trying again");
@@ -59,19 +64,16 @@ impl SoundPlayer {
         }
     }
 
-    fn start(&self) -> Result<(Child, ChildStdin), String> {
-        let mut command = self.command.command();
-        command.stdin(std::process::Stdio::piped()).stdout(std::process::Stdio::null());
-        let mut child = command.spawn().map_err(|error| self.command.cannot_run(&error))?;
-        let input = child.stdin.take().ok_or_else(|| self.command.has_ended(None))?;
+    fn start(&self) -> Result<(SoundProgram, ChildStdin), String> {
+        let (program, input) = SoundProgram::play(&self.command)?;
         // What waits in the pipe is heard later; where it stays long, it is.
         #[cfg(target_os = "linux")]
         let _ = rustix::pipe::fcntl_setpipe_size(&input, PIPE);
-        Ok((child, input))
+        Ok((program, input))
     }
 
     /// Plays until the program ends, and says so.
-    async fn play(&mut self, first: Vec<i16>, mut child: Child, mut input: ChildStdin) -> String {
+    async fn play(&mut self, first: Vec<i16>, mut program: SoundProgram, mut input: ChildStdin) -> String {
         let mut piece = Some(first);
         while let Some(sound) = piece {
             let bytes: Vec<u8> = sound.iter().flat_map(|sample| sample.to_le_bytes()).collect();
@@ -80,12 +82,11 @@ impl SoundPlayer {
             }
             piece = tokio::select! {
                 piece = self.pieces.recv() => piece,
-                _ = child.wait() => None,
+                _ = program.wait() => None,
             };
         }
         drop(input);
-        let _ = child.start_kill();
-        self.command.has_ended(child.wait().await.ok())
+        program.end(&self.command).await
     }
 }
 

@@ -11,6 +11,7 @@ use tokio::sync::{Notify, broadcast};
 use tokio::time::sleep;
 
 use super::codec::SoundEncoder;
+use super::program::SoundProgram;
 use super::{FRAME_BYTES, SoundCommand};
 use crate::backoff::Backoff;
 
@@ -70,6 +71,10 @@ impl SoundSource {
             let begun = Instant::now();
             let Some(why) = self.record(&mut clock).await else { continue };
             backoff.worked(begun.elapsed());
+            if begun.elapsed() >= LONGEST_WAIT {
+                // It is news again.
+                told.clear();
+            }
             let wait = backoff.next();
             if why == told {
                 tracing::debug!(%why, ?wait, "the desktop's sound cannot be recorded; trying again");
@@ -87,13 +92,10 @@ impl SoundSource {
             Ok(encoder) => encoder,
             Err(fault) => return Some(fault.to_string()),
         };
-        let mut command = self.command.command();
-        command.stdin(std::process::Stdio::null()).stdout(std::process::Stdio::piped());
-        let mut child = match command.spawn() {
-            Ok(child) => child,
-            Err(error) => return Some(self.command.cannot_run(&error)),
+        let (program, mut samples) = match SoundProgram::record(&self.command) {
+            Ok(begun) => begun,
+            Err(why) => return Some(why),
         };
-        let mut samples = child.stdout.take()?;
         clock.begin();
         tracing::info!(command = %self.command, "recording the desktop's sound");
         let mut bytes = [0; FRAME_BYTES];
@@ -102,8 +104,7 @@ impl SoundSource {
         while unheard < LINGER {
             unheard = if self.frames.receiver_count() > 0 { 0 } else { unheard + 1 };
             if samples.read_exact(&mut bytes).await.is_err() {
-                let _ = child.start_kill();
-                return Some(self.command.has_ended(child.wait().await.ok()));
+                return Some(program.end(&self.command).await);
             }
             let recorded = Instant::now();
             let (time, wait) = clock.next(recorded);
@@ -225,6 +226,34 @@ mod tests {
         let waits: Vec<Duration> = (0..12).map(|_| clock.next(now).1).collect();
         assert!(waits[..10].iter().all(Duration::is_zero), "{waits:?}");
         assert!(waits[10] > Duration::ZERO && waits[11] >= waits[10] + FASTEST, "{waits:?}");
+    }
+
+    /// The same with a program that always has the next frame ready, behind ten seconds without one. However
+    /// slow this machine is, no frame may be read before its time.
+    #[cfg(all(unix, feature = "sound"))]
+    #[tokio::test]
+    async fn whoever_records_begins_each_program_at_its_pace() {
+        let loud = SoundCommand::new("sh", ["-c", "exec tr '\\0' a < /dev/zero"]);
+        let source = SoundSource::new(loud, Protection::None);
+        let mut frames = source.listen();
+        let begun = Instant::now();
+        let mut clock = RecordingClock::new(begun.checked_sub(Duration::from_secs(10)).unwrap());
+        let looks = async {
+            let mut last = 0;
+            while last < 10 * 48_000 + 100 * 960 {
+                // Whoever is slower than the program misses frames, and has those behind them.
+                let Ok(frame) = frames.recv().await else { continue };
+                let recorded = Duration::from_micros((frame.time - 10 * 48_000) * 1_000_000 / 48_000);
+                let soonest = recorded.mul_f64(0.99).saturating_sub(MOST_AHEAD + FRAME);
+                let passed = frame.recorded.duration_since(begun);
+                assert!(passed >= soonest, "{passed:?} behind the beginning, and not {soonest:?}");
+                last = frame.time;
+            }
+        };
+        tokio::select! {
+            why = source.record(&mut clock) => panic!("{why:?}"),
+            () = looks => {}
+        }
     }
 
     #[test]

@@ -1,4 +1,5 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use quickset::Stats;
 use quickset_screen::sound::SoundStats;
@@ -36,6 +37,8 @@ pub struct ViewTotals {
     pub held: u64,
     /// Of the present session, or the last.
     pub sound: SoundStats,
+    /// How long behind the fastest frames of late sound is heard now, about; zero before there is any.
+    pub sound_delay: Duration,
 }
 
 impl ViewStats {

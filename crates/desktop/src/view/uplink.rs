@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use quickset::Endpoint;
 use quickset_base::Time;
 use quickset_rfb::Resize;
-use quickset_screen::sound::SENDS_SOUND;
+use quickset_screen::sound::{SENDS_SOUND, SoundStats};
 use quickset_screen::visit::NOT_SENT;
 use tokio::sync::{Notify, mpsc};
 use tokio::time::{sleep, sleep_until, timeout};
@@ -204,7 +204,11 @@ impl Uplink {
         let sound = async {
             match &sink {
                 Some(sink) => {
-                    hear(&link, &texts_here, sink, |sound| stats.lock().totals.sound = *sound).await
+                    let tell = |sound: &SoundStats, delay| {
+                        let totals = &mut stats.lock().totals;
+                        (totals.sound, totals.sound_delay) = (*sound, delay);
+                    };
+                    hear(&link, &texts_here, sink, tell).await
                 }
                 None => std::future::pending().await,
             }

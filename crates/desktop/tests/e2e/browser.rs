@@ -86,19 +86,6 @@ impl ChromiumSeat {
         Self { chromium, tab, pointer: (0.0, 0.0), is_down: false }
     }
 
-    /// Clicks on what the page calls so, as a person does.
-    pub(crate) fn press_button(&mut self, id: &str) {
-        let middle = self.evaluate(&format!(
-            "(() => {{ const b = document.getElementById('{id}').getBoundingClientRect();
-                return [b.left + b.width / 2, b.top + b.height / 2]; }})()"
-        ));
-        for what in ["mousePressed", "mouseReleased"] {
-            let event =
-                json!({ "type": what, "x": middle[0], "y": middle[1], "button": "left", "clickCount": 1 });
-            self.chromium.ask(Some(&self.tab), "Input.dispatchMouseEvent", &event);
-        }
-    }
-
     /// Presses the left button where the pointer is, or lets it go.
     pub(crate) fn hold(&mut self, is_down: bool) {
         self.is_down = is_down;
@@ -127,6 +114,13 @@ impl Seat for ChromiumSeat {
         let (button, buttons) = if self.is_down { ("left", 1) } else { ("none", 0) };
         let event = json!({ "type": "mouseMoved", "x": x, "y": y, "button": button, "buttons": buttons });
         self.chromium.ask(Some(&self.tab), "Input.dispatchMouseEvent", &event);
+    }
+
+    fn click(&mut self, x: f64, y: f64) {
+        for what in ["mousePressed", "mouseReleased"] {
+            let event = json!({ "type": what, "x": x, "y": y, "button": "left", "clickCount": 1 });
+            self.chromium.ask(Some(&self.tab), "Input.dispatchMouseEvent", &event);
+        }
     }
 
     fn press(&mut self, key: char) {

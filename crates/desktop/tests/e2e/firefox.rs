@@ -56,7 +56,8 @@ async fn what_firefox_does_not_take_at_once_it_takes_with_the_next_click() {
     let copied = super::texts::copier(&scene.desktop, UNICODE);
     scene.until("document.getElementById('notice').textContent.includes('Click into the page')").await;
     assert_eq!(scene.seat.evaluate("window.took"), "");
-    scene.seat.click();
+    let (x, y) = scene.seat.at;
+    scene.seat.click(x, y);
     let took = format!("window.took === {}", serde_json::json!(UNICODE));
     scene.until(&took).await;
     drop(copied);
@@ -91,22 +92,17 @@ async fn firefox_goes_by_tcp_while_udp_does_not_get_through() {
     scene.end();
 }
 
-struct FirefoxSeat {
+pub(crate) struct FirefoxSeat {
     browser: Marionette,
     /// Where the pointer is.
     at: (f64, f64),
 }
 
 impl FirefoxSeat {
-    fn open(opening: &Opening<'_>, credulous: bool) -> Self {
+    pub(crate) fn open(opening: &Opening<'_>, credulous: bool) -> Self {
         let mut browser = Marionette::start(opening.profile, credulous);
         browser.open(opening.url);
         Self { browser, at: (0.0, 0.0) }
-    }
-
-    /// Clicks where the pointer is.
-    fn click(&mut self) {
-        self.browser.point(self.at.0, self.at.1, 1);
     }
 }
 
@@ -118,6 +114,11 @@ impl Seat for FirefoxSeat {
     fn point(&mut self, x: f64, y: f64) {
         self.at = (x, y);
         self.browser.point(x, y, 0);
+    }
+
+    fn click(&mut self, x: f64, y: f64) {
+        self.at = (x, y);
+        self.browser.point(x, y, 1);
     }
 
     fn press(&mut self, key: char) {

@@ -16,6 +16,8 @@ mod endure;
 mod firefox;
 #[path = "../gateway/firewall.rs"]
 mod firewall;
+#[cfg(target_os = "linux")]
+mod lips;
 mod look;
 mod marionette;
 mod page_scene;
@@ -26,6 +28,10 @@ mod photo;
 mod pin;
 #[expect(dead_code, reason = "how long a program worked is not asked here")]
 mod programs;
+#[cfg(target_os = "linux")]
+#[expect(dead_code, reason = "nothing plays but the gateway")]
+#[path = "../sound/pulse.rs"]
+mod pulse;
 #[cfg(target_os = "linux")]
 mod sound;
 mod texts;

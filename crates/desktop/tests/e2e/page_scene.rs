@@ -20,6 +20,8 @@ pub(crate) trait Seat {
     fn evaluate(&mut self, expression: &str) -> Value;
     /// Moves the pointer to a place of the window, in its pixels.
     fn point(&mut self, x: f64, y: f64);
+    /// Clicks at a place of the window, as a person does.
+    fn click(&mut self, x: f64, y: f64);
     /// Presses a letter and lets it go.
     fn press(&mut self, key: char);
     /// Gives the window another size; what of that is the page's is for the browser to say.
@@ -28,6 +30,15 @@ pub(crate) trait Seat {
     fn picture(&mut self) -> Vec<u8>;
     /// Has the browser end by itself.
     fn close(self);
+
+    /// Clicks on what the page calls so.
+    fn press_button(&mut self, id: &str) {
+        let middle = self.evaluate(&format!(
+            "(() => {{ const b = document.getElementById('{id}').getBoundingClientRect();
+                return [b.left + b.width / 2, b.top + b.height / 2]; }})()"
+        ));
+        self.click(middle[0].as_f64().unwrap(), middle[1].as_f64().unwrap());
+    }
 }
 
 /// How a browser is started.

@@ -20,7 +20,7 @@ use x11rb::rust_connection::RustConnection;
 
 use super::browser::ChromiumSeat;
 use super::firewall::Firewall;
-use super::page_scene::{ANYWHERE, PageScene, Seat as _};
+use super::page_scene::{ANYWHERE, PageScene, Seat};
 use super::tone::pure_share;
 use super::{Folder, LIMIT, LOSSY};
 
@@ -92,7 +92,9 @@ async fn sound_and_picture_come_together() {
     let end = Instant::now() + LIMIT;
     loop {
         let met = scene.seat.evaluate(&meter(FLASH.0 + 10, FLASH.1 + 10));
-        let behind = behind(&met);
+        let [sounds, seen] = ["sounds", "seen"]
+            .map(|name| met[name].as_array().unwrap().iter().filter_map(Value::as_f64).collect::<Vec<_>>());
+        let behind = behind(&sounds, &seen);
         let said: f64 = scene.figure("sound behind").await.trim_end_matches(" ms").parse().unwrap();
         println!("  sound behind the picture by {behind:.0?} ms; behind its frames by {said} ms, it says");
         let median = behind.get(behind.len() / 2).copied().unwrap_or(f64::MAX);
@@ -109,9 +111,7 @@ async fn sound_and_picture_come_together() {
 }
 
 /// How much later than each flash its tone is heard, in milliseconds, the least first.
-fn behind(met: &Value) -> Vec<f64> {
-    let [sounds, seen] = ["sounds", "seen"]
-        .map(|name| met[name].as_array().unwrap().iter().filter_map(Value::as_f64).collect::<Vec<_>>());
+pub(crate) fn behind(sounds: &[f64], seen: &[f64]) -> Vec<f64> {
     let nearest = seen.iter().filter_map(|seen| {
         let after = sounds.iter().map(|heard| heard - seen).filter(|by| by.abs() < 590.0);
         after.min_by(|a, b| a.abs().total_cmp(&b.abs()))
@@ -121,7 +121,7 @@ fn behind(met: &Value) -> Vec<f64> {
     behind
 }
 
-impl<B> PageScene<ChromiumSeat, B> {
+impl<S: Seat, B> PageScene<S, B> {
     /// Switches sound on, listens, and looks at the page's figures.
     async fn hears_a_tone(&mut self) {
         self.until("!document.getElementById('sound').hidden").await;
@@ -180,13 +180,13 @@ fn loud(is_loud: bool) -> Vec<u8> {
 }
 
 /// Flashes and plays, until it is dropped.
-struct Flasher {
+pub(crate) struct Flasher {
     ends: Arc<AtomicBool>,
 }
 
 impl Flasher {
     /// On a display, into a pipe that is read as a microphone is: 10 ms at a time, when they are over.
-    fn start(display: &str, pipe: PathBuf) -> Self {
+    pub(crate) fn start(display: &str, pipe: PathBuf) -> Self {
         let (x, number) = RustConnection::connect(Some(display)).unwrap();
         let screen = &x.setup().roots[number];
         let [window, gc] = std::array::from_fn(|_| x.generate_id().unwrap());
@@ -233,11 +233,11 @@ impl Drop for Flasher {
 }
 
 /// In milliseconds: EBU R37 allows sound to be 40 before the picture, and as much behind it.
-const LIP_SYNC: f64 = 60.0;
+pub(crate) const LIP_SYNC: f64 = 60.0;
 /// The least that the page says: DT-73, and what the device has.
 const LEAST_BEHIND: f64 = 38.0;
 /// Where there is nothing else.
-const FLASH: (i16, i16) = (620, 400);
+pub(crate) const FLASH: (i16, i16) = (620, 400);
 
 /// From now on the page's sound can be looked at on its way to the device.
 const TAP: &str = "(() => {

@@ -31,6 +31,8 @@ pub struct PlayoutBuffer {
     lead: Duration,
     /// Pieces in a row for which there was no frame.
     concealed: u32,
+    /// The largest number that has come since the beginning; `None` before the first.
+    newest: Option<u64>,
     stats: SoundStats,
 }
 
@@ -65,7 +67,18 @@ pub struct SoundStats {
     pub concealed: u64,
     /// Frames that were not played though they were there: too much had come at once.
     pub skipped: u64,
+    /// Frames that the server has counted, from the first that came of each beginning to the newest: of these
+    /// what was not received was lost, or is on its way.
+    pub numbered: u64,
+    /// Bytes of the records that were received.
+    pub bytes: u64,
+    /// Of the frames received that were not there already, how many came by so many times 10 ms later than
+    /// the fastest of the last 16 s, rounded down; the last: all that were later.
+    pub behind: [u64; BEHIND_BINS],
 }
+
+/// How many times [`SoundStats::behind`] tells apart.
+pub const BEHIND_BINS: usize = 32;
 
 impl PlayoutBuffer {
     /// Nothing has come.
@@ -85,6 +98,7 @@ impl PlayoutBuffer {
             due: None,
             lead,
             concealed: 0,
+            newest: None,
             stats: SoundStats::default(),
         }
     }
@@ -96,14 +110,21 @@ impl PlayoutBuffer {
             return;
         };
         self.stats.received += 1;
+        self.stats.bytes += record.len() as u64;
+        if frame.number < self.next && self.is_strange(now, &frame) {
+            // It is late, and of no use to tell how long the way is.
+            self.stats.late += 1;
+            return;
+        }
         // DT-72. What is played already says nothing of a new beginning.
         if frame.number >= self.next && self.is_new_beginning(now, &frame) {
             self.stats.skipped += self.frames.len() as u64;
             self.frames.clear();
             (self.delay, self.due) = (DelayEstimate::new(self.lead), None);
-            (self.position, self.flows) = (0, false);
+            (self.position, self.flows, self.newest) = (0, false, None);
         }
         self.delay.came(now, frame.time);
+        self.count(now, &frame);
         if frame.number < self.next || frame.time < self.position {
             self.stats.late += 1;
         } else if self.frames.contains_key(&frame.number) {
@@ -168,13 +189,32 @@ impl PlayoutBuffer {
         &self.stats
     }
 
+    /// Counts a frame that has come, by its number and by when it did.
+    fn count(&mut self, now: Time, frame: &SoundFrame) {
+        let follows = self.newest.map_or(frame.number, |newest| newest + 1);
+        if frame.number >= follows {
+            self.stats.numbered += frame.number - follows + 1;
+            self.newest = Some(frame.number);
+        }
+        if !self.frames.contains_key(&frame.number) {
+            let behind = self.delay.behind(now, frame.time) / nanos(BEHIND_BIN);
+            let bin = usize::try_from(behind).unwrap_or(0).min(BEHIND_BINS - 1);
+            self.stats.behind[bin] += 1;
+        }
+    }
+
     /// DT-72.
     fn is_new_beginning(&self, now: Time, frame: &SoundFrame) -> bool {
         let first = self.frames.first_key_value().map_or(frame.number, |(&first, _)| first);
         let last = self.frames.last_key_value().map_or(frame.number, |(&last, _)| last);
         let first = if self.flows { self.next } else { first.min(frame.number) };
         let is_far = frame.number.max(last) - first >= MOST_FRAMES as u64;
-        is_far || self.delay.behind(now, frame.time).unsigned_abs() > nanos(STRANGE).unsigned_abs()
+        is_far || self.is_strange(now, frame)
+    }
+
+    /// By its time it comes much sooner or later than others.
+    fn is_strange(&self, now: Time, frame: &SoundFrame) -> bool {
+        self.delay.behind(now, frame.time).unsigned_abs() > nanos(STRANGE).unsigned_abs()
     }
 
     /// At which delay pieces are handed out.
@@ -265,6 +305,8 @@ fn nanos(duration: Duration) -> i64 {
 
 /// DT-72: a frame that comes by so much sooner or later than others is none of the same recording.
 const STRANGE: Duration = Duration::from_secs(2);
+/// How finely [`SoundStats::behind`] counts.
+const BEHIND_BIN: Duration = Duration::from_millis(10);
 /// What is later than it should be by more is made up for at once, by leaving out what is there.
 const TOO_LATE: Duration = Duration::from_millis(150);
 /// What is sooner or later by less is made up for by and by: half a frame.

@@ -13,7 +13,7 @@ mod stretch;
 #[cfg(test)]
 mod tests;
 
-pub use buffer::{PlayoutBuffer, SoundPiece, SoundStats};
+pub use buffer::{BEHIND_BINS, PlayoutBuffer, SoundPiece, SoundStats};
 pub use frame::SoundFrame;
 pub use stretch::stretched;
 

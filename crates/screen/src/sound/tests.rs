@@ -237,6 +237,32 @@ fn a_frame_that_comes_twice_or_too_late_is_passed_over() {
 }
 
 #[test]
+fn frames_are_counted_by_their_numbers_and_by_how_late_they_come() {
+    // Of 200 numbers the 50th and the 150th are lost; each tenth comes 33 ms later than others, the 75th
+    // 500 ms, and the 80th twice.
+    let comes = |n: u64| {
+        let more = match n {
+            75 => 500,
+            _ if n % 10 == 9 => 33,
+            _ => 0,
+        };
+        sent(n) + Duration::from_millis(50 + more)
+    };
+    let came = (1000..1200).filter(|n| *n != 1050 && *n != 1150).map(|n| n - 1000);
+    let mut coming: Vec<_> = came.map(|n| (comes(n), record(1000 + n, n * 960))).collect();
+    coming.push((comes(80) + Duration::from_millis(1), record(1080, 80 * 960)));
+    let bytes: usize = coming.iter().map(|(_, record)| record.len()).sum();
+    let mut listener = Listener::default();
+    listener.live(coming, sent(600));
+    let stats = listener.buffer.stats();
+    assert_eq!((stats.numbered, stats.received, stats.repeated), (200, 199, 1));
+    assert_eq!(stats.bytes, bytes as u64);
+    let mut behind = [0; BEHIND_BINS];
+    (behind[0], behind[3], behind[BEHIND_BINS - 1]) = (198 - 20 - 1, 20, 1);
+    assert_eq!(stats.behind, behind);
+}
+
+#[test]
 fn what_is_far_ahead_is_a_new_beginning() {
     // DT-72: of numbers, and of times.
     for (jump, ahead) in [(100_000, 0), (0, 48_000 * 3600)] {
@@ -251,6 +277,40 @@ fn what_is_far_ahead_is_a_new_beginning() {
         assert!(numbers.ends_with(&(200..300).map(number).collect::<Vec<_>>()));
         assert!(numbers.len() > 290, "{}", numbers.len());
     }
+}
+
+#[test]
+fn what_is_an_hour_old_or_says_so_disturbs_nothing() {
+    // DT-71: between the frames of a stream come old ones, whose times are of an hour ago, or in an hour.
+    const HOUR: u64 = 3600 * 48_000;
+    let way = Duration::from_millis(50);
+    let place = |n: u64| n + HOUR / 960;
+    for time in [|n: u64| n * 960, |n: u64| n * 960 + 2 * HOUR] {
+        let coming = (0..500).map(|n| (sent(n) + way, record(place(n), place(n) * 960)));
+        let old = (100..400).step_by(50).map(|n| (sent(n) + way + FRAME / 2, record(n, time(n))));
+        let mut listener = Listener::default();
+        listener.live(coming.chain(old).collect(), sent(500) - FRAME);
+        let numbers = listener.numbers();
+        assert!(numbers.len() >= 495, "{}", numbers.len());
+        assert_eq!(numbers, (0..numbers.len() as u64).map(place).collect::<Vec<_>>());
+        let delays = listener.delays(|n| sent(n - HOUR / 960));
+        assert!(delays.iter().all(|delay| *delay == way + Duration::from_millis(40)), "{delays:?}");
+        let stats = listener.buffer.stats();
+        assert_eq!((stats.late, stats.concealed, stats.skipped), (6, 0, 0));
+    }
+}
+
+#[test]
+fn a_server_whose_times_go_back_by_an_hour_begins_anew() {
+    // DT-72: numbers go on, and what comes then is heard.
+    let way = Duration::from_millis(50);
+    let time = |n: u64| if n < 200 { n * 960 + 3600 * 48_000 } else { n * 960 };
+    let coming = (0..400).map(|n| (sent(n) + way, record(n, time(n)))).collect();
+    let mut listener = Listener::default();
+    listener.live(coming, sent(500));
+    let numbers = listener.numbers();
+    assert!(numbers.len() >= 390 && numbers.ends_with(&(202..400).collect::<Vec<_>>()), "{numbers:?}");
+    assert!(listener.most_waiting <= MOST_FRAMES);
 }
 
 proptest! {
