@@ -290,7 +290,7 @@ impl PageViewer {
         self.replies.push_back(FromClient::Rate { bps });
     }
 
-    /// Asks the server for pictures of a quality of JPEG between these, each 1 to 100; two zeros: as it likes.
+    /// Asks for pictures of a quality of JPEG between these, each 1 to 100; two zeros: as the server likes.
     pub fn wants_quality(&mut self, least: u8, most: u8) {
         self.replies.push_back(FromClient::Quality { least, most });
     }

@@ -237,7 +237,8 @@ impl ScreenFlights {
     }
 
     /// What of the screen within `bounds` is sent for `rect`: that as it is, if it spares much and the client
-    /// has the rest of the cells that it cuts, or else whole cells (DT-30, DT-85). `next` is the item's number.
+    /// has the rest of the cells that it cuts, or else whole cells (DT-30, DT-85). `next` is the number of
+    /// the item.
     pub(super) fn patch_or_cells(&self, rect: Rect, bounds: Rect, next: u64) -> Rect {
         let cells = whole_cells(rect, bounds);
         let spares = cells.area() * 4 > rect.area() * 5;

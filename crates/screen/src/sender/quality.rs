@@ -444,7 +444,8 @@ mod tests {
     fn films_are_as_good_as_the_link_carries_without_a_word_of_it() {
         let (mut control, mut now) = (control(), Time::from_millis(1000));
         control.set_link(LinkEstimate { rate: None, min_rtt: RTT });
-        // 37.5 kB at quality 80: 47 kB at 85, for each 50 ms. A tenth of a link is left where it is not known.
+        // 37.5 kB at quality 80: 47 kB at 85, for each 50 ms. A tenth of a link is left where it is not
+        // known.
         let (good, _) = film(&mut control, &mut now, 1_000_000, 100);
         assert!(good >= 84, "the link carries it: {good}");
         let (fair, took) = film(&mut control, &mut now, 500_000, 100);
