@@ -48,6 +48,8 @@ struct SessionStream {
     read: bool,
     wanted: bool,
     out: StreamOutlet,
+    /// The peer wanted no more of it, with this code, before the application knew of it.
+    unwanted: Option<u64>,
     /// What it is among the streams of its session, if the application said so.
     said: Option<SaidPriority>,
 }
@@ -141,8 +143,9 @@ impl Connection {
         out.push(header);
         out.flush(t, id);
         let read = dir == Dir::Uni;
+        let (told, wanted) = (true, false);
         let stream =
-            SessionStream { session, told: true, input: EMPTY, read, wanted: false, out, said: None };
+            SessionStream { session, told, input: EMPTY, read, wanted, out, unwanted: None, said: None };
         self.sessions.streams.insert(id, stream);
         self.opened(session, dir);
         self.place(t, id);
@@ -365,6 +368,7 @@ impl Connection {
             if let Some(stream) = self.sessions.streams.get_mut(&id) {
                 stream.told = true;
                 self.events.push_back(Event::SessionStream { session, id, dir: id.dir() });
+                self.events.extend(stream.unwanted.map(|code| Event::Stopped { id, code }));
             }
             self.place(t, id);
         }
@@ -384,16 +388,19 @@ impl Connection {
             ));
         }
         let Some(exchange) = self.forget(id) else { return Ok(()) };
-        self.session_stream(t, id, session, exchange.inflow.input)
+        self.session_stream(t, id, session, exchange.inflow.input, exchange.unwanted)
     }
 
-    /// A stream of the peer belongs to a session; `input` came behind its header.
+    /// A stream of the peer belongs to a session; `input` came behind its header, and with `unwanted` the
+    /// peer wants nothing back: a peer that drops both halves of a stream at once says so before the header
+    /// is read.
     pub(super) fn session_stream(
         &mut self,
         t: &mut dyn Transport,
         id: StreamId,
         session: u64,
         input: Bytes,
+        unwanted: Option<u64>,
     ) -> Result<(), Error> {
         let session = StreamId(session);
         // draft-ietf-webtrans-http3 §4: the stream of a request.
@@ -423,14 +430,16 @@ impl Connection {
             }
         }
         let mut out = StreamOutlet::default();
-        if id.dir() == Dir::Uni {
+        if id.dir() == Dir::Uni || unwanted.is_some() {
             out.end();
         }
-        let stream = SessionStream { session, told, input, read: false, wanted: false, out, said: None };
+        let stream =
+            SessionStream { session, told, input, read: false, wanted: false, out, unwanted, said: None };
         self.sessions.streams.insert(id, stream);
         if told {
             self.place(t, id);
             self.events.push_back(Event::SessionStream { session, id, dir: id.dir() });
+            self.events.extend(unwanted.map(|code| Event::Stopped { id, code }));
         }
         Ok(())
     }
@@ -457,6 +466,8 @@ impl Connection {
             stream.out.end();
             if stream.told {
                 self.events.push_back(Event::Stopped { id, code });
+            } else {
+                stream.unwanted = Some(code);
             }
             self.sessions.tidy(id);
         }
