@@ -63,6 +63,17 @@ pub enum ReadToEndError {
     Read(#[from] ReadError),
 }
 
+/// Why a buffer was not filled.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ReadExactError {
+    /// The stream ended after these bytes.
+    #[error("the stream ended after {0} bytes, before the buffer was full")]
+    TooShort(usize),
+    /// It cannot be read at all.
+    #[error(transparent)]
+    Read(#[from] ReadError),
+}
+
 /// Why a message was not taken.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -171,6 +182,15 @@ impl From<ReadError> for std::io::Error {
             ReadError::Closed(closed) => kind_of(closed),
         };
         Self::new(kind, error)
+    }
+}
+
+impl From<ReadExactError> for std::io::Error {
+    fn from(error: ReadExactError) -> Self {
+        match error {
+            ReadExactError::Read(error) => error.into(),
+            short @ ReadExactError::TooShort(_) => Self::new(std::io::ErrorKind::UnexpectedEof, short),
+        }
     }
 }
 

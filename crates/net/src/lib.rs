@@ -121,8 +121,8 @@ pub use connection::{Connection, Moves};
 pub use datagrams::{DatagramOptions, SentDatagram};
 pub use endpoint::Endpoint;
 pub use error::{
-    ConnectError, DatagramError, ExportError, ReadError, ReadToEndError, ReceiveError, SendError,
-    TryDatagramError, TrySendError, WriteError,
+    ConnectError, DatagramError, ExportError, ReadError, ReadExactError, ReadToEndError, ReceiveError,
+    SendError, TryDatagramError, TrySendError, WriteError,
 };
 pub use layer::{Layer, LayerTurn};
 pub use layered::{LayerTaken, Layered};

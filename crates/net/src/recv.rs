@@ -7,7 +7,7 @@ use bytes::Bytes;
 use quickset_quic::{self as quic, Chunk, Dir, StreamId};
 
 use crate::budget::poll_budget;
-use crate::error::{ReadError, ReadToEndError};
+use crate::error::{ReadError, ReadExactError, ReadToEndError};
 use crate::received::MessageReceiver;
 use crate::shared::HandlesOwner;
 use crate::unordered::UnorderedStream;
@@ -79,6 +79,22 @@ impl RecvStream {
         })
         .await?;
         Ok((n > 0 || buffer.is_empty()).then_some(n))
+    }
+
+    /// Fills all of `buffer`, whose size is known: a header, or a length. Dropping the future loses the bytes
+    /// read so far.
+    ///
+    /// # Errors
+    /// See [`ReadExactError`].
+    pub async fn read_exact(&mut self, buffer: &mut [u8]) -> Result<(), ReadExactError> {
+        let mut filled = 0;
+        while filled < buffer.len() {
+            match self.read(&mut buffer[filled..]).await? {
+                Some(n) => filled += n,
+                None => return Err(ReadExactError::TooShort(filled)),
+            }
+        }
+        Ok(())
     }
 
     /// Reads all of the stream, up to `limit` bytes. Dropping the future loses the bytes read so far.

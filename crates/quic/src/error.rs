@@ -37,6 +37,9 @@ pub enum HandshakeFault {
         /// What was offered, the best first.
         offered: Vec<Vec<u8>>,
     },
+    /// The server shows a certificate that is marked as an authority's (RFC 5280 §4.2.1.9), which is for
+    /// signing others. Some tools mark all certificates so that sign themselves.
+    ShowsAuthority,
 }
 
 impl TransportError {
@@ -109,6 +112,10 @@ impl fmt::Display for HandshakeFault {
                 }
                 f.write_str("; offer one that it speaks, or ask another server")
             }
+            Self::ShowsAuthority => f.write_str(
+                "the server shows the certificate of an authority (CA:TRUE), as `openssl req -x509` makes them; \
+                 make one that is none (-addext basicConstraints=critical,CA:FALSE), or pin its key",
+            ),
         }
     }
 }

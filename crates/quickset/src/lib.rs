@@ -121,8 +121,8 @@ pub use quickset_net::{
     ConnectionTotals, Counters, DatagramError, DatagramOptions, DatagramOutcome, DatagramStats, Deadline,
     EndpointStats, ExportError, FecStats, Goal, MessageReceiver, MessageSender, MessageStats, MessageTicket,
     Move, MoveError, Moves, Outcome, Outcomes, Priority, Protection, ProtectionError, ReadError,
-    ReadToEndError, ReceiveError, ReceivedMessage, RecvStream, Reliability, ResetAtError, SendError,
-    SendStream, SentDatagram, Side, SocketConfig, Stats, StreamId, TicketId, Time, TransportError,
+    ReadExactError, ReadToEndError, ReceiveError, ReceivedMessage, RecvStream, Reliability, ResetAtError,
+    SendError, SendStream, SentDatagram, Side, SocketConfig, Stats, StreamId, TicketId, Time, TransportError,
     TryDatagramError, TrySendError, UnorderedStream, Weight, WhenFull, WriteError,
 };
 #[cfg(feature = "qlog")]

@@ -46,6 +46,10 @@ impl Trust {
     /// Accepts a server with a valid certificate for its name from one of these authorities, which are given
     /// as PEM (RFC 9001 §4.4, RFC 9114 §3.1).
     ///
+    /// One that a server signed itself, as [`Identity::self_signed`](crate::Identity::self_signed) does, may
+    /// be among them, unless it is marked as an authority: those of `openssl req -x509` are, and no server may
+    /// show such a one. [`pinned`](Self::pinned) takes both.
+    ///
     /// # Errors
     /// See [`TrustError`].
     pub fn roots(pem: &str) -> Result<Self, TrustError> {

@@ -165,6 +165,31 @@ async fn an_authority_speaks_for_the_names_it_signed() {
     assert!(Trust::roots("no certificates").is_err());
 }
 
+/// A certificate that signs itself, as `openssl req -x509` makes them unless told: the error says what to do.
+#[tokio::test]
+async fn an_authority_that_shows_its_own_certificate_is_told_apart() {
+    let key = KeyPair::generate().unwrap();
+    for (is_ca, is_taken) in [(IsCa::Ca(BasicConstraints::Unconstrained), false), (IsCa::ExplicitNoCa, true)]
+    {
+        let mut own = CertificateParams::new(vec!["good.host".into()]).unwrap();
+        own.is_ca = is_ca;
+        let own = own.self_signed(&key).unwrap();
+        let identity = Identity::from_pem(&own.pem(), &key.serialize_pem()).unwrap();
+        let pinned = Trust::pinned(identity.fingerprint());
+        let server = serve(&ServerConfig::new(identity, ALPN).unwrap());
+        let told = connect(&server, "good.host", Trust::roots(&own.pem()).unwrap()).await.err();
+        if is_taken {
+            assert_eq!(told, None);
+        } else {
+            let Some(ConnectError::Failed(Closed::Failed(error))) = told else { panic!("{told:?}") };
+            assert_eq!(error.fault.as_deref(), Some(&HandshakeFault::ShowsAuthority));
+            let words = error.to_string();
+            assert!(words.contains("CA:FALSE") && words.contains("or pin its key"), "{words}");
+        }
+        connect(&server, "good.host", pinned).await.unwrap();
+    }
+}
+
 /// The heart of it: to show a certificate is not to hold its key.
 #[tokio::test]
 async fn a_certificate_without_its_key_proves_nothing() {

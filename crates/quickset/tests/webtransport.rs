@@ -286,6 +286,31 @@ async fn codes_of_streams_reach_the_other_side() {
     assert_eq!(soon(stopped).await, SessionError::Stopped(u32::MAX));
 }
 
+/// A peer that gives up both halves at once says so before the stream's header is read.
+#[tokio::test]
+async fn who_writes_to_a_stream_that_was_given_up_at_once_is_told_so() {
+    let ends = session().await;
+    for (a, b) in [(&ends.ours, &ends.theirs), (&ends.theirs, &ends.ours)] {
+        let (mut send, recv) = soon(a.open_bi()).await.unwrap();
+        soon(send.send("a beginning".into())).await.unwrap();
+        // Nothing has left yet: all of it goes in one flight.
+        recv.stop(31);
+        send.reset(30);
+        let (mut back, mut there) = soon(b.accept_bi()).await.unwrap();
+        assert_eq!(soon(back.send("an answer".into())).await, Err(SessionError::Stopped(31)));
+        let broken = async {
+            loop {
+                if let Err(error) = there.next().await {
+                    return error;
+                }
+            }
+        };
+        assert_eq!(soon(broken).await, SessionError::Reset(30));
+        assert_eq!(soon(back.send("again".into())).await, Err(SessionError::Stopped(31)));
+        assert_eq!(back.finish(), Err(SessionError::Stopped(31)));
+    }
+}
+
 #[tokio::test]
 async fn a_session_ends_with_words_for_everybody_who_waits() {
     for by_client in [true, false] {

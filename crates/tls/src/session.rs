@@ -191,7 +191,12 @@ impl TlsSession {
         // Errors without an alert are faults of our own.
         let alert =
             self.tls.live().and_then(quic::Connection::alert).unwrap_or(AlertDescription::InternalError);
-        self.explained(TransportError::new(Code::crypto(alert.into()), error.to_string()))
+        let failure = TransportError::new(Code::crypto(alert.into()), error.to_string());
+        if shows_authority(error) {
+            failure.because(HandshakeFault::ShowsAuthority)
+        } else {
+            self.explained(failure)
+        }
     }
 
     fn explained(&self, error: TransportError) -> TransportError {
@@ -200,6 +205,13 @@ impl TlsSession {
             None => error,
         }
     }
+}
+
+/// Whether a certificate was refused since it is one of an authority. rustls has no name for that, and keeps
+/// the words of the crate below, whose types it does not show.
+fn shows_authority(error: &Error) -> bool {
+    let Error::InvalidCertificate(CertificateError::Other(OtherError(why))) = error else { return false };
+    why.to_string() == "CaUsedAsEndEntity"
 }
 
 impl CryptoSession for TlsSession {

@@ -85,7 +85,7 @@ impl Connection {
                 StreamInlet::Session(pieces) => {
                     let Some([session]) = pieces.take(&mut bytes) else { return Ok(()) };
                     self.inlets.streams.remove(&id);
-                    return self.session_stream(t, id, session, bytes);
+                    return self.session_stream(t, id, session, bytes, None);
                 }
                 StreamInlet::Control(reader) => {
                     let Some(item) = reader.next(&mut bytes, READ)? else { return Ok(()) };

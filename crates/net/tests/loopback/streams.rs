@@ -6,7 +6,7 @@ use std::task::Poll;
 
 use bytes::Bytes;
 use quickset_base::number::index;
-use quickset_net::{ReadError, ReadToEndError, SendError, WriteError};
+use quickset_net::{ReadError, ReadExactError, ReadToEndError, SendError, WriteError};
 use quickset_quic::{Dir, TransportConfig};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -199,6 +199,34 @@ async fn what_is_longer_than_the_limit_is_not_read_to_its_end() {
     send.finish().unwrap();
     let mut recv = soon(ends.server.accept_uni()).await.unwrap();
     assert_eq!(soon(recv.read_to_end(1000)).await, Err(ReadToEndError::TooLong(1000)));
+}
+
+#[tokio::test]
+async fn a_buffer_is_filled_or_an_error_says_why_not() {
+    let ends = pair(TransportConfig::fixed_mtu(1200).with_stream_window(2_000)).await;
+    let mut send = soon(ends.client.open_uni()).await.unwrap();
+    let server = ends.server.clone();
+    let reader = tokio::spawn(async move {
+        let mut recv = server.accept_uni().await.unwrap();
+        let mut large = vec![0; 9_000];
+        recv.read_exact(&mut large).await.unwrap();
+        assert!(large.iter().zip(0..).all(|(byte, n): (&u8, u32)| *byte == (n % 251) as u8));
+        assert_eq!(recv.read_exact(&mut []).await, Ok(()));
+        assert_eq!(recv.read_exact(&mut large).await, Err(ReadExactError::TooShort(1_000)));
+        let mut reset = server.accept_uni().await.unwrap();
+        reset.read_exact(&mut [0; 8]).await
+    });
+    let pattern: Vec<u8> = (0..10_000_u32).map(|n| (n % 251) as u8).collect();
+    soon(send.write_all(&pattern)).await.unwrap();
+    send.finish().unwrap();
+    let mut other = soon(ends.client.open_uni()).await.unwrap();
+    soon(other.write_all(&[1; 3])).await.unwrap();
+    other.reset(404);
+    let error = soon(reader).await.unwrap().unwrap_err();
+    assert_eq!(error, ReadExactError::Read(ReadError::Reset(404)));
+    assert_eq!(std::io::Error::from(error).kind(), std::io::ErrorKind::ConnectionReset);
+    let short = std::io::Error::from(ReadExactError::TooShort(1));
+    assert_eq!(short.kind(), std::io::ErrorKind::UnexpectedEof);
 }
 
 /// Futures are dropped after every single poll that is not ready, on both sides, and with both kinds of
