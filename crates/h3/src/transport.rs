@@ -102,14 +102,14 @@ pub trait Transport {
 
 /// A connection of `quic`, at a time.
 #[derive(Debug)]
-pub struct OnQuic<'a> {
+pub struct OnQuic<'a, N = Time> {
     /// The connection. It is polled after this.
     pub connection: &'a mut quic::Connection,
-    /// The time, which closing needs.
-    pub now: Time,
+    /// The time, or what tells it: few verbs ask for it, closing among them.
+    pub now: N,
 }
 
-impl Transport for OnQuic<'_> {
+impl<N: Copy + Into<Time>> Transport for OnQuic<'_, N> {
     fn open(&mut self, dir: Dir) -> Option<StreamId> {
         self.connection.streams().open(dir)
     }
@@ -192,7 +192,7 @@ impl Transport for OnQuic<'_> {
     }
 
     fn close(&mut self, code: u64, reason: &[u8]) {
-        self.connection.close(self.now, code, reason);
+        self.connection.close(self.now.into(), code, reason);
     }
 
     fn peer_bidi_limit(&self) -> Option<u64> {
@@ -210,7 +210,7 @@ impl Transport for OnQuic<'_> {
     fn send_datagram(&mut self, data: Bytes) {
         // RFC 9297 §2.1: one that is not sent is as good as lost. The newest is worth most.
         let how = DatagramOptions { when_full: WhenFull::DropOldest, ..DatagramOptions::default() };
-        let _ = self.connection.datagrams().send(self.now, data, &how);
+        let _ = self.connection.datagrams().send(self.now.into(), data, &how);
     }
 
     #[cfg(feature = "qlog")]
@@ -221,6 +221,6 @@ impl Transport for OnQuic<'_> {
     #[cfg(feature = "qlog")]
     fn trace(&mut self, what: &Traced<'_>) {
         let (name, data) = crate::trace::json::event(what);
-        self.connection.trace(self.now, name, &data);
+        self.connection.trace(self.now.into(), name, &data);
     }
 }

@@ -9,6 +9,8 @@ use crate::{Error, ErrorCode, Transport, varint};
 #[derive(Debug)]
 pub(super) struct Critical {
     lanes: [CriticalStream; 3],
+    /// One of them is not open, or has something to say: mostly none has.
+    owes: bool,
     /// What is said first, for the trace.
     settings: Frame,
 }
@@ -31,6 +33,7 @@ impl Critical {
         settings.encode(&mut lanes[0].1);
         Self {
             settings,
+            owes: true,
             lanes: lanes.map(|(mut lane, header)| {
                 lane.out.push(header);
                 lane
@@ -42,7 +45,14 @@ impl Critical {
     pub(super) fn send(&mut self, frame: &Frame) {
         let mut bytes = Vec::new();
         frame.encode(&mut bytes);
-        self.lanes[0].out.push(bytes);
+        self.push(0, bytes);
+    }
+
+    fn push(&mut self, lane: usize, bytes: Vec<u8>) {
+        if !bytes.is_empty() {
+            self.lanes[lane].out.push(bytes);
+            self.owes = true;
+        }
     }
 
     /// Whether all instructions for the table were taken.
@@ -57,11 +67,11 @@ impl Critical {
     }
 
     pub(super) fn encoder(&mut self, instructions: Vec<u8>) {
-        self.lanes[1].out.push(instructions);
+        self.push(1, instructions);
     }
 
     pub(super) fn decoder(&mut self, instructions: Vec<u8>) -> Result<(), Error> {
-        self.lanes[2].out.push(instructions);
+        self.push(2, instructions);
         // RFC 9204 §7.3: who does not take what it makes us say.
         if self.lanes[2].out.queued() > MAX_ANSWERS {
             return Err(Error::new(ErrorCode::H3_EXCESSIVE_LOAD, "the decoder stream is not read"));
@@ -81,6 +91,13 @@ impl Critical {
 
     /// Opens what is not open, and hands on what there is room for.
     pub(super) fn flush(&mut self, t: &mut dyn Transport) {
+        if self.owes {
+            self.flush_all(t);
+            self.owes = self.lanes.iter().any(|lane| lane.id.is_none() || lane.out.queued() > 0);
+        }
+    }
+
+    fn flush_all(&mut self, t: &mut dyn Transport) {
         for (lane, kind) in self.lanes.iter_mut().zip(KINDS) {
             if lane.id.is_none() {
                 lane.id = t.open(Dir::Uni);

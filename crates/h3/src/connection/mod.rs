@@ -155,6 +155,13 @@ impl Connection {
 
     /// Something happened to a stream, or streams.
     pub fn handle(&mut self, t: &mut dyn Transport, event: StreamEvent) {
+        self.handle_among(t, event);
+        self.handled(t);
+    }
+
+    /// The same for one of several events that are told together: what is owed to the peer for all of them
+    /// leaves at once, with [`handled`](Self::handled), which has to be called behind the last.
+    pub fn handle_among(&mut self, t: &mut dyn Transport, event: StreamEvent) {
         if self.closed.is_some() {
             return;
         }
@@ -186,7 +193,16 @@ impl Connection {
             // Messages there are none.
             StreamEvent::Message(_) | StreamEvent::Outcome(_) => Ok(()),
         };
-        self.settle(t, result);
+        if result.is_err() {
+            self.settle(t, result);
+        }
+    }
+
+    /// Events were [told](Self::handle_among), and there are no more for now.
+    pub fn handled(&mut self, t: &mut dyn Transport) {
+        if self.closed.is_none() {
+            self.settle(t, Ok(()));
+        }
     }
 
     /// What happened, in order; changes of priorities last.

@@ -8,7 +8,9 @@ use crate::Transport;
 /// The sending half of a stream, with what the transport had no room for.
 #[derive(Debug, Default)]
 pub(super) struct StreamOutlet {
-    queue: VecDeque<Bytes>,
+    /// The first that is queued; empty without. A short message is one piece, for which no list is made.
+    front: Bytes,
+    behind: VecDeque<Bytes>,
     bytes: usize,
     /// Somebody waits for what is queued.
     marked: bool,
@@ -28,7 +30,11 @@ impl StreamOutlet {
         let bytes = bytes.into();
         if !bytes.is_empty() && !self.over {
             self.bytes += bytes.len();
-            self.queue.push_back(bytes);
+            if self.front.is_empty() {
+                self.front = bytes;
+            } else {
+                self.behind.push_back(bytes);
+            }
         }
     }
 
@@ -60,7 +66,8 @@ impl StreamOutlet {
     /// Nothing can be sent any more.
     pub(super) fn end(&mut self) {
         self.over = true;
-        self.queue.clear();
+        self.front = Bytes::new();
+        self.behind.clear();
         self.bytes = 0;
     }
 
@@ -72,10 +79,11 @@ impl StreamOutlet {
     /// Hands on what was kept, in one piece where it is small: each write costs more than to copy that.
     pub(super) fn uncork(&mut self, t: &mut dyn Transport, id: StreamId) {
         self.corked = false;
-        if self.queue.len() > 1 && self.bytes <= SMALL {
+        if !self.behind.is_empty() && self.bytes <= SMALL {
             let mut joined = Vec::with_capacity(self.bytes);
-            self.queue.drain(..).for_each(|piece| joined.extend_from_slice(&piece));
-            self.queue.push_back(joined.into());
+            joined.extend_from_slice(&self.front);
+            self.behind.drain(..).for_each(|piece| joined.extend_from_slice(&piece));
+            self.front = joined.into();
         }
         self.flush(t, id);
     }
@@ -85,12 +93,12 @@ impl StreamOutlet {
         if self.corked {
             return true;
         }
-        while let Some(front) = self.queue.front_mut() {
-            match t.write(id, front) {
+        while !self.front.is_empty() {
+            match t.write(id, &mut self.front) {
                 Ok(n) => {
                     self.bytes -= n;
-                    if front.is_empty() {
-                        self.queue.pop_front();
+                    if self.front.is_empty() {
+                        self.front = self.behind.pop_front().unwrap_or_default();
                     }
                 }
                 Err(WriteError::Blocked) => return false,

@@ -154,7 +154,7 @@ impl Connection {
     fn apply(&mut self, t: &mut dyn Transport, id: StreamId) {
         let Some(exchange) = self.exchanges.get_mut(&id) else { return };
         let said = exchange.wishes.in_force();
-        t.set_priority(id, exchange.priority());
+        t.set_priority(id, exchange.kind.among_siblings(&said));
         if exchange.classed || !said.classes().is_empty() {
             t.set_class(id, said.classes());
             exchange.classed = !said.classes().is_empty();
@@ -181,7 +181,7 @@ impl Connection {
         if said.classes() != before.classes() {
             return self.apply(t, id);
         }
-        t.set_priority(id, exchange.priority());
+        t.set_priority(id, exchange.kind.among_siblings(&said));
         self.place_session(t, id);
     }
 }
@@ -198,10 +198,17 @@ impl Exchange {
     }
 
     fn priority(&self) -> quic::Priority {
-        let mut priority = self.wishes.in_force().priority();
+        self.kind.among_siblings(&self.wishes.in_force())
+    }
+}
+
+impl RequestKind {
+    /// What a message of this kind is among its siblings, where `said` was said of it.
+    fn among_siblings(self, said: &SaidPriority) -> quic::Priority {
+        let mut priority = said.priority();
         // RFC 9218 §10, §11: a tunnel shares the way with others as urgent. It has no end that anybody waits
         // for, and who is behind it would wait for ever.
-        priority.incremental |= matches!(self.kind, RequestKind::Connect | RequestKind::Session);
+        priority.incremental |= matches!(self, Self::Connect | Self::Session);
         priority
     }
 }

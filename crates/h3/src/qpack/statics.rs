@@ -18,18 +18,46 @@ pub(super) enum StaticMatch {
 /// The best that the table has for a field line, at its lowest index.
 pub(super) fn find(name: &[u8], value: &[u8]) -> StaticMatch {
     let Some(&[from, to]) = OF_LEN.get(name.len()) else { return StaticMatch::Nothing };
-    let of_len = &BY_NAME[from as usize..to as usize];
-    let is_before = |&i: &u8| TABLE[i as usize].0.as_bytes() < name;
-    let mut same = of_len[of_len.partition_point(is_before)..]
-        .iter()
-        .take_while(|&&i| TABLE[i as usize].0.as_bytes() == name)
-        .peekable();
-    let Some(&&first) = same.peek() else { return StaticMatch::Nothing };
-    match same.find(|&&i| TABLE[i as usize].1.as_bytes() == value) {
-        Some(&i) => StaticMatch::Line(i.into()),
-        None => StaticMatch::Name(first.into()),
+    let (from, to, key) = (from as usize, to as usize, front(name));
+    let at = from + FRONTS[from..to].partition_point(|&other| other < key);
+    let mut first = None;
+    for (&i, _) in BY_NAME[at..to].iter().zip(&FRONTS[at..to]).take_while(|(_, other)| **other == key) {
+        let (same, text) = TABLE[i as usize];
+        if name.len() > FRONT && same.as_bytes() != name {
+            continue;
+        }
+        if text.as_bytes() == value {
+            return StaticMatch::Line(i.into());
+        }
+        first.get_or_insert(i);
     }
+    first.map_or(StaticMatch::Nothing, |first| StaticMatch::Name(first.into()))
 }
+
+/// The first bytes of a name, which are compared as one number. Among names of a length their order is that
+/// of the names, but for those that begin alike.
+const fn front(name: &[u8]) -> u64 {
+    let (mut key, mut i) = (0, 0);
+    while i < name.len() && i < FRONT {
+        key = key << 8 | name[i] as u64;
+        i += 1;
+    }
+    key
+}
+
+/// Bytes of a name that are in one number.
+const FRONT: usize = 8;
+
+/// Those of the names in [`BY_NAME`].
+static FRONTS: [u64; TABLE.len()] = {
+    let mut fronts = [0; TABLE.len()];
+    let mut at = 0;
+    while at < fronts.len() {
+        fronts[at] = front(TABLE[BY_NAME[at] as usize].0.as_bytes());
+        at += 1;
+    }
+    fronts
+};
 
 /// Indices in the order of names, the shortest first, and of indices where names are equal.
 const BY_NAME: [u8; TABLE.len()] = by_name();

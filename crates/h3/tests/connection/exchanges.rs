@@ -49,6 +49,30 @@ fn a_request_is_answered() {
     assert!(pair.client.h3.is_idle() && pair.server.h3.is_idle());
 }
 
+/// RFC 9204 §4.4.1: each section that refers to the table is acknowledged; those that are told together, by
+/// one write.
+#[test]
+fn sections_that_came_together_are_acknowledged_together() {
+    for (together, writes) in [(false, 5), (true, 1)] {
+        let mut pair = Pair::new(&Config::default());
+        let response = Response::new(200).with("server", "quickset");
+        // The table has the field from here on.
+        let id = ask(&mut pair, &get(), true);
+        answer(&mut pair, id, &response, true);
+        let ids: Vec<StreamId> = (0..5).map(|_| ask(&mut pair, &get(), true)).collect();
+        for id in ids {
+            pair.server.h3.respond(&mut pair.server.t, id, &response, true).expect("it may be");
+        }
+        pair.net.borrow_mut().together = together;
+        pair.net.borrow_mut().writes.clear();
+        let told = pair.client.turn();
+        assert_eq!(told.iter().filter(|event| matches!(event, Event::Response { .. })).count(), 5);
+        // The client's third stream is that of its decoder.
+        let written = pair.net.borrow().writes.get(&(StreamId(10), Side::Client)).copied();
+        assert_eq!(written, Some(writes));
+    }
+}
+
 #[test]
 fn an_answer_in_one_call_arrives_as_one_of_three_does() {
     let content: Bytes = (0..=250).cycle().take(3000).collect();

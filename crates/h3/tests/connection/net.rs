@@ -41,6 +41,10 @@ pub(crate) struct Net {
     pub(crate) limit_known: bool,
     /// Events come in any order, and not all at once.
     pub(crate) shuffled: bool,
+    /// They are told as several that came together.
+    pub(crate) together: bool,
+    /// How often bytes were written.
+    pub(crate) writes: BTreeMap<(StreamId, Side), u32>,
     rng: Rng,
 }
 
@@ -82,6 +86,8 @@ pub(crate) fn net(seed: u64) -> Shared {
         takes_datagrams: true,
         limit_known: false,
         shuffled: false,
+        together: seed % 2 == 1,
+        writes: BTreeMap::new(),
         rng: Rng::new(seed),
     }))
 }
@@ -216,6 +222,7 @@ impl Transport for End {
             return Err(WriteError::Blocked);
         }
         half.data.extend(data.split_to(n));
+        *net.writes.entry((id, self.side)).or_default() += 1;
         net.tell(!self.side, StreamEvent::Readable(id));
         Ok(n)
     }
@@ -326,10 +333,18 @@ impl Peer {
 
     /// Takes in what has come.
     pub(crate) fn turn(&mut self) -> Vec<Event> {
+        let together = self.t.net.borrow().together;
         loop {
             let event = self.t.net.borrow_mut().next_event(self.t.side);
             let Some(event) = event else { break };
-            self.h3.handle(&mut self.t, event);
+            if together {
+                self.h3.handle_among(&mut self.t, event);
+            } else {
+                self.h3.handle(&mut self.t, event);
+            }
+        }
+        if together {
+            self.h3.handled(&mut self.t);
         }
         while let Some(data) = {
             let mut net = self.t.net.borrow_mut();

@@ -1,12 +1,12 @@
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque, btree_map};
 
 /// Sections that were sent and are not acknowledged, and what is known of the decoder's table.
 #[derive(Debug, Default)]
 pub(super) struct Ledger {
     /// The Known Received Count (RFC 9204 §2.1.4): entries that have arrived.
     known: u64,
-    /// By stream, in the order in which they were sent.
-    sections: BTreeMap<u64, VecDeque<SentSection>>,
+    /// By stream.
+    sections: BTreeMap<u64, StreamSections>,
     /// The largest Required Insert Count of each stream with its stream, of those that had not arrived when
     /// they were sent.
     required: BTreeSet<(u64, u64)>,
@@ -14,10 +14,28 @@ pub(super) struct Ledger {
     references: usize,
 }
 
+/// Those of a stream in the order in which they were sent: mostly there is one.
+#[derive(Debug)]
+struct StreamSections {
+    oldest: SentSection,
+    later: VecDeque<SentSection>,
+}
+
 #[derive(Debug)]
 struct SentSection {
     required: u64,
     references: Vec<u64>,
+}
+
+impl StreamSections {
+    fn iter(&self) -> impl Iterator<Item = &SentSection> {
+        std::iter::once(&self.oldest).chain(&self.later)
+    }
+
+    /// What the stream requires.
+    fn required(&self) -> u64 {
+        self.iter().map(|sent| sent.required).max().unwrap_or(0)
+    }
 }
 
 impl Ledger {
@@ -34,7 +52,7 @@ impl Ledger {
     /// Whether a section on this stream may need what has not arrived, when at most `max` streams may.
     pub(super) fn may_risk(&self, stream: u64, max: usize) -> bool {
         let at_risk = self.required.range((self.known + 1, 0)..);
-        self.required_of(stream) > self.known || at_risk.take(max).count() < max
+        at_risk.take(max).count() < max || self.required_of(stream) > self.known
     }
 
     /// False when the peer left so much unacknowledged that no more is kept.
@@ -45,20 +63,33 @@ impl Ledger {
     /// A section that refers to entries was encoded.
     pub(super) fn sent(&mut self, stream: u64, required: u64, references: Vec<u64>) {
         self.references += references.len();
-        let before = self.required_of(stream);
-        self.sections.entry(stream).or_default().push_back(SentSection { required, references });
-        self.moved(stream, before);
+        let sent = SentSection { required, references };
+        let before = match self.sections.entry(stream) {
+            btree_map::Entry::Vacant(place) => {
+                place.insert(StreamSections { oldest: sent, later: VecDeque::new() });
+                0
+            }
+            btree_map::Entry::Occupied(mut sections) => {
+                let before = sections.get().required();
+                sections.get_mut().later.push_back(sent);
+                before
+            }
+        };
+        self.moved(stream, before, before.max(required));
     }
 
     /// The oldest section of the stream was decoded: what it referred to; `None` if there is none.
     pub(super) fn acknowledged(&mut self, stream: u64) -> Option<Vec<u64>> {
-        let before = self.required_of(stream);
-        let sections = self.sections.get_mut(&stream)?;
-        let sent = sections.pop_front()?;
-        if sections.is_empty() {
-            self.sections.remove(&stream);
-        }
-        self.moved(stream, before);
+        let btree_map::Entry::Occupied(mut sections) = self.sections.entry(stream) else { return None };
+        let before = sections.get().required();
+        let (sent, now) = match sections.get_mut().later.pop_front() {
+            Some(next) => {
+                let sent = std::mem::replace(&mut sections.get_mut().oldest, next);
+                (sent, sections.get().required())
+            }
+            None => (sections.remove().oldest, 0),
+        };
+        self.moved(stream, before, now);
         // RFC 9204 §2.1.4: who decoded it has all that it needed.
         self.learn(sent.required);
         self.references -= sent.references.len();
@@ -66,23 +97,23 @@ impl Ledger {
     }
 
     /// No section of the stream will be decoded any more: what they referred to.
-    pub(super) fn cancelled(&mut self, stream: u64) -> impl Iterator<Item = Vec<u64>> {
+    pub(super) fn cancelled(&mut self, stream: u64) -> Vec<Vec<u64>> {
         // Whoever says it of streams without any is to be told from others soon.
-        let sections = self.sections.remove(&stream);
-        for required in sections.iter().flatten().map(|sent| sent.required) {
-            self.required.remove(&(required, stream));
-        }
-        self.references -= sections.iter().flatten().map(|sent| sent.references.len()).sum::<usize>();
-        sections.into_iter().flatten().map(|sent| sent.references)
+        let Some(sections) = self.sections.remove(&stream) else { return Vec::new() };
+        let forget = |sent: SentSection| {
+            self.required.remove(&(sent.required, stream));
+            self.references -= sent.references.len();
+            sent.references
+        };
+        std::iter::once(sections.oldest).chain(sections.later).map(forget).collect()
     }
 
     fn required_of(&self, stream: u64) -> u64 {
-        self.sections.get(&stream).and_then(|s| s.iter().map(|sent| sent.required).max()).unwrap_or(0)
+        self.sections.get(&stream).map_or(0, StreamSections::required)
     }
 
     /// What a stream requires may have changed.
-    fn moved(&mut self, stream: u64, before: u64) {
-        let now = self.required_of(stream);
+    fn moved(&mut self, stream: u64, before: u64, now: u64) {
         if now != before {
             if before > 0 {
                 self.required.remove(&(before, stream));
