@@ -307,8 +307,8 @@ pub unsafe extern "C" fn qs_endpoint_close(
 }
 
 /// Waits until no connection is left: each was closed by either side, and the peer has had time to hear of
-/// it. A closed connection is left for three probe timeouts, a few round trips and some 100 ms, and says three
-/// times in that time that it is over. `QS_EVENT_IDLE` tells when to try again.
+/// it. A closed connection is left for three probe timeouts, a few round trips and some 100 ms, and says
+/// three times in that time that it is over. `QS_EVENT_IDLE` tells when to try again.
 #[unsafe(no_mangle)]
 pub extern "C" fn qs_endpoint_wait_idle(endpoint: QsEndpoint, timeout_ms: i32) -> QsStatus {
     call(|| {

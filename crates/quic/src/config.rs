@@ -110,9 +110,9 @@ pub struct TransportConfig {
     /// The largest message of a fenced stream that we take, in bytes, at least 1200; `None`: we do not offer
     /// fenced streams.
     pub fenced_streams: Option<u64>,
-    /// How many of the `max_bidi_streams`, and how many of the `max_uni_streams`, may at a time carry messages
-    /// or be new: at least 1. What a new stream carries shows with its first frame, and until then it counts
-    /// here.
+    /// How many of the `max_bidi_streams`, and how many of the `max_uni_streams`, may at a time carry
+    /// messages or be new: at least 1. What a new stream carries shows with its first frame, and until then
+    /// it counts here.
     ///
     /// So a peer that knows fenced streams opens no more than this many in one go, even of bytes. As they
     /// turn out to carry bytes, a round trip later, it opens others, up to `max_bidi_streams` and

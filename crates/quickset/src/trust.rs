@@ -47,8 +47,8 @@ impl Trust {
     /// as PEM (RFC 9001 §4.4, RFC 9114 §3.1).
     ///
     /// One that a server signed itself, as [`Identity::self_signed`](crate::Identity::self_signed) does, may
-    /// be among them, unless it is marked as an authority: those of `openssl req -x509` are, and no server may
-    /// show such a one. [`pinned`](Self::pinned) takes both.
+    /// be among them, unless it is marked as an authority: those of `openssl req -x509` are, and no server
+    /// may show such a one. [`pinned`](Self::pinned) takes both.
     ///
     /// # Errors
     /// See [`TrustError`].

@@ -33,7 +33,8 @@ pub(crate) struct Played {
 }
 
 impl Reel {
-    /// With so many corners in a square, one or two: by one the last eight pictures are told apart, by two all.
+    /// With so many corners in a square, one or two: by one the last eight pictures are told apart, by two
+    /// all.
     pub(crate) fn new(digits: usize) -> Self {
         let mut rng = Rng::new(5);
         let mut values = vec![[0_i32; 3]; SIDE * SIDE];
@@ -129,8 +130,8 @@ impl<'a> Screening<'a> {
         self.drawn.push(Instant::now());
     }
 
-    /// Where a letter is to be typed behind a picture, and in which colour, if one is: what comes right behind
-    /// a picture has it hardest.
+    /// Where a letter is to be typed behind a picture, and in which colour, if one is: what comes right
+    /// behind a picture has it hardest.
     pub(crate) fn types(&mut self, number: usize) -> Option<(Rect, u32)> {
         if number % 3 != 0 || self.letter.is_some() {
             return None;

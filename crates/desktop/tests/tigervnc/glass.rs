@@ -8,8 +8,8 @@ use std::path::Path;
 
 use super::programs::Window;
 
-/// Where a window of Xvfb shows its pixels: a part of the file that `-fbdir` makes, a picture in the format of
-/// xwd (XWDFile.h) that is mapped into the X server's memory.
+/// Where a window of Xvfb shows its pixels: a part of the file that `-fbdir` makes, a picture in the format
+/// of xwd (XWDFile.h) that is mapped into the X server's memory.
 pub(crate) struct Glass {
     file: File,
     /// Of the window's first pixel, in bytes, and from one row to the next.

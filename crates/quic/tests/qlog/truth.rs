@@ -38,7 +38,8 @@ fn transfer(seed: u64, congestion: &Algorithm) -> Seen {
     let now = pair.world.now();
     pair.client_mut().connection(key).close(now, 7, b"enough");
     // The counters go with the connections, so they are read before those have drained; and before the first
-    // probe timeout, of 40 ms and 25 at least, behind which the end is said again as it was, in no new packet.
+    // probe timeout, of 40 ms and 25 at least, behind which the end is said again as it was, in no new
+    // packet.
     pair.pass(Duration::from_millis(60));
     let client = pair.client_mut().connection(key).stats();
     let server = pair.server_mut().connection(server_key).stats();
