@@ -54,7 +54,7 @@ impl Connection {
     /// [`Event::Readable`].
     ///
     /// # Errors
-    /// [`VerbRefusal::Aborted`] when the peer gave it up; see [`session_code`](super::session_code).
+    /// [`VerbRefusal::Aborted`] when the peer gave it up; see [`session_code`](crate::session_code).
     pub fn session_read(
         &mut self,
         t: &mut dyn Transport,
