@@ -289,7 +289,7 @@ const COMMANDS: &[XtaskCommand] = &[
     XtaskCommand {
         name: "sound",
         arguments: "[--minutes 10] [--loss 1%] [--tell] [--binary FILE]",
-        about: "sound over both desktop gateways and a link of 50 ms that loses 1 %: which frames come in time, by QUIC, without repair and by TCP, and for how many bytes; at least 99.8 % by QUIC, unless told to tell only (root)",
+        about: "sound over both desktop gateways and a link of 50 ms that loses 1 %: which frames come in time, by QUIC, without repair and by TCP, and for how many bytes; at least 99.8 % of what comes without losses, and sound within 60 ms of the picture, unless told to tell only (root)",
         run: sound::command,
     },
     XtaskCommand {

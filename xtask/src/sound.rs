@@ -92,10 +92,16 @@ impl SoundPlan {
         if let Some(loss) = &self.loss {
             test.env("QUICKSET_SOUND_LOSS", loss);
         }
-        if self.is_strict {
-            test.env("QUICKSET_SOUND_STRICT", "1");
+        if !self.is_strict {
+            return run(&mut test);
         }
-        run(&mut test)
+        run(test.env("QUICKSET_SOUND_STRICT", "1"))?;
+        // Whether it comes with the picture.
+        run(cargo()
+            .args(["test", "--locked", "-p", "quickset-desktop", "--test", "e2e", "--"])
+            .args(["--ignored", "--nocapture", "--exact", LIPS])
+            .env("QUICKSET_BIN", binary)
+            .env("QUICKSET_SOUND_STRICT", "1"))
     }
 }
 
@@ -104,6 +110,9 @@ fn missing() -> Option<String> {
     let reason = "it needs Linux and root, for links that carry TCP, too";
     (!cfg!(target_os = "linux") || !is_root()).then(|| reason.into())
 }
+
+/// The test by its name.
+const LIPS: &str = "lips::sound_and_picture_come_together_to_a_viewer";
 
 const NEEDS: &[Needed] = &[
     program("Xtigervnc", "tigervnc-standalone-server", "sound: an X server that is a VNC server"),

@@ -14,8 +14,14 @@ use super::sound::{FLASH, Flasher, LIP_SYNC, behind};
 use super::{Folder, LIMIT, quickset};
 
 #[tokio::test]
-#[ignore = "needs PulseAudio and X programs: cargo xtask e2e"]
+#[ignore = "needs PulseAudio, X programs and a free machine: cargo xtask sound"]
 async fn sound_and_picture_come_together_to_a_viewer() {
+    if std::env::var_os("QUICKSET_SOUND_STRICT").is_none() {
+        println!(
+            "left out: on a machine that does other things it measures those; cargo xtask sound runs it"
+        );
+        return;
+    }
     let folder = Folder::new("lips");
     let pulse = PulseServer::start(&folder.0.join("pulse"), &["near"]).await;
     let desktop = Display::start(800, 600).await;
