@@ -53,8 +53,8 @@ impl Program {
         }
     }
 
-    /// How long processors have worked for it so far, in steps of 10 ms, as Linux tells it. What its children took
-    /// counts once they have ended.
+    /// How long processors have worked for it so far, in steps of 10 ms, as Linux tells it. What its children
+    /// took counts once they have ended.
     pub(crate) fn worked(&self) -> Duration {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap();
         // proc_pid_stat(5): the name of the program is in brackets, and may hold others.

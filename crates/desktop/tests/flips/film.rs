@@ -33,7 +33,8 @@ pub(crate) struct Played {
 }
 
 impl Reel {
-    /// With so many corners in a square, one or two: by one the last eight pictures are told apart, by two all.
+    /// With so many corners in a square, one or two: by one the last eight pictures are told apart, by two
+    /// all.
     pub(crate) fn new(digits: usize) -> Self {
         let mut rng = Rng::new(5);
         let mut values = vec![[0_i32; 3]; SIDE * SIDE];
@@ -129,8 +130,8 @@ impl<'a> Screening<'a> {
         self.drawn.push(Instant::now());
     }
 
-    /// Where a letter is to be typed behind a picture, and in which colour, if one is: what comes right behind
-    /// a picture has it hardest.
+    /// Where a letter is to be typed behind a picture, and in which colour, if one is: what comes right
+    /// behind a picture has it hardest.
     pub(crate) fn types(&mut self, number: usize) -> Option<(Rect, u32)> {
         if number % 3 != 0 || self.letter.is_some() {
             return None;
@@ -172,6 +173,10 @@ impl<'a> Screening<'a> {
         if self.played.gaps.len() % LOOKS != 0 {
             return;
         }
+        // All of it is read before it is compared: where others draw, it may change meanwhile.
+        for y in FILM.top()..FILM.bottom() {
+            pixel(FILM.left(), y);
+        }
         for (left, top) in squares() {
             let picture = self.reel.picture(of(left, top) - 1);
             for (x, y) in (top..top + 32).flat_map(|y| (left..left + 32).map(move |x| (x, y))) {
@@ -198,9 +203,12 @@ impl<'a> Screening<'a> {
 }
 
 impl Played {
-    /// The peak signal-to-noise ratio of what was seen, in dB.
+    /// The peak signal-to-noise ratio of what was seen, in dB; of nothing it is not a number.
     pub(crate) fn psnr(&self) -> f64 {
         let (sum, count) = self.errors;
+        if count == 0.0 {
+            return f64::NAN;
+        }
         10.0 * (255.0_f64.powi(2) * count / sum.max(1.0)).log10()
     }
 }

@@ -175,8 +175,8 @@ impl Spent {
     }
 }
 
-/// TCP to this address has a congestion control from now on. It goes by route, since a network of one's own may
-/// not have another one than that of the host by the setting for all of it.
+/// TCP to this address has a congestion control from now on. It goes by route, since a network of one's own
+/// may not have another one than that of the host by the setting for all of it.
 fn route(address: Ipv4Addr, tcp: &str) {
     let ip = |words: &[&str]| {
         let done = Command::new("ip").args(words).output();
@@ -217,8 +217,8 @@ async fn screen(folder: &Folder) -> (Program, String) {
     (screen, format!(":{number}"))
 }
 
-/// TigerVNC's viewer: as it comes, but that it asks for one quality if one is told, and that its window has the
-/// size of the desktop.
+/// TigerVNC's viewer: as it comes, but that it asks for one quality if one is told, and that its window has
+/// the size of the desktop.
 fn viewer(display: &str, target: &str, quality: Option<u8>, folder: &Folder) -> Command {
     let mut command = Command::new("xtigervncviewer");
     command.env("DISPLAY", display).env("HOME", &folder.0).env("LC_ALL", "C.UTF-8");

@@ -2,14 +2,14 @@
 //! film, and a terminal that scrolls. `cargo xtask tigervnc` runs it.
 //!
 //! Each way has a desktop of Xtigervnc of its own behind a link of its own, and TigerVNC's viewer in front of
-//! it: the viewer of the gateways is beside the one that views, the other viewer speaks TCP over the link. Both
-//! viewers have the same options. What they show is looked at in the memory of the screens that they draw on,
-//! once a millisecond. The ways take turns: while one is measured, the others have nothing to do.
+//! it: the viewer of the gateways is beside the one that views, the other viewer speaks TCP over the link.
+//! Both viewers have the same options. What they show is looked at in the memory of the screens that they
+//! draw on, once a millisecond. The ways take turns: while one is measured, the others have nothing to do.
 //!
 //! QUICKSET_TIGERVNC_FLIPS and …_RUNS say how many, …_PARTS which parts (with commas), …_LINK and …_THIN over
-//! which links, …_LOSS what they lose (with blanks), …_TCP by which congestion control TigerVNC's server sends
-//! (with commas), …_QUALITY which quality viewers ask for, …_BINARY which command; …_JSON names a file for all
-//! rows.
+//! which links, …_LOSS what they lose (with blanks), …_TCP by which congestion control TigerVNC's server
+//! sends (with commas), …_QUALITY which quality viewers ask for, …_BINARY which command; …_JSON names a file
+//! for all rows.
 
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "in a test a panic is the report")]
