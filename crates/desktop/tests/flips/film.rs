@@ -173,6 +173,10 @@ impl<'a> Screening<'a> {
         if self.played.gaps.len() % LOOKS != 0 {
             return;
         }
+        // All of it is read before it is compared: where others draw, it may change meanwhile.
+        for y in FILM.top()..FILM.bottom() {
+            pixel(FILM.left(), y);
+        }
         for (left, top) in squares() {
             let picture = self.reel.picture(of(left, top) - 1);
             for (x, y) in (top..top + 32).flat_map(|y| (left..left + 32).map(move |x| (x, y))) {
@@ -199,9 +203,12 @@ impl<'a> Screening<'a> {
 }
 
 impl Played {
-    /// The peak signal-to-noise ratio of what was seen, in dB.
+    /// The peak signal-to-noise ratio of what was seen, in dB; of nothing it is not a number.
     pub(crate) fn psnr(&self) -> f64 {
         let (sum, count) = self.errors;
+        if count == 0.0 {
+            return f64::NAN;
+        }
         10.0 * (255.0_f64.powi(2) * count / sum.max(1.0)).log10()
     }
 }

@@ -38,27 +38,25 @@ impl Glass {
         Glance { glass: self, rows: RefCell::default() }
     }
 
-    fn row(&self, y: u16) -> Vec<u32> {
+    fn row(&self, y: u16) -> Vec<u8> {
         let mut bytes = vec![0; 4 * self.width];
         self.file.read_exact_at(&mut bytes, self.start + u64::from(y) * self.stride).unwrap();
         bytes
-            .chunks_exact(4)
-            .map(|pixel| u32::from_le_bytes(pixel.try_into().unwrap()) & 0xff_ff_ff)
-            .collect()
     }
 }
 
 /// What was seen by one look, each row when it was asked for first.
 pub(crate) struct Glance<'a> {
     glass: &'a Glass,
-    rows: RefCell<BTreeMap<u16, Vec<u32>>>,
+    rows: RefCell<BTreeMap<u16, Vec<u8>>>,
 }
 
 impl Glance<'_> {
     /// Red, green and blue from the most significant byte but one on.
     pub(crate) fn pixel(&self, x: u16, y: u16) -> u32 {
         let mut rows = self.rows.borrow_mut();
-        rows.entry(y).or_insert_with(|| self.glass.row(y))[usize::from(x)]
+        let row = rows.entry(y).or_insert_with(|| self.glass.row(y));
+        u32::from_le_bytes(row[4 * usize::from(x)..][..4].try_into().unwrap()) & 0xff_ff_ff
     }
 }
 
