@@ -127,7 +127,9 @@ class Connection:
     def close(self, code: int = 0, reason: Data = b"") -> None:
         """Ends the connection at once. The peer's application gets `code` and at most 256 bytes of `reason`.
 
-        Data that has not arrived yet is lost: where that matters, await `SendStream.finished` first.
+        Data that has not arrived yet is lost: where that matters, await `SendStream.finished` first. This
+        does not wait. The peer is told in the background, three times within three probe timeouts in case
+        that packets are lost; the end of the interpreter waits for that, a second at most.
         """
         self._native.close(code, reason)
 

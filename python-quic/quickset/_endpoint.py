@@ -14,7 +14,7 @@ from typing import Callable, Optional, Union
 
 from quickset import _native
 from quickset._connection import Connection
-from quickset._errors import ConnectionClosed
+from quickset._errors import ConnectionClosed, HttpCancelled
 from quickset._loop import bell
 from quickset._native import Operation
 from quickset._streams import Data
@@ -356,9 +356,10 @@ async def serve(
 
 
 def _is_end(error: BaseException) -> bool:
-    """Whether nothing went wrong but that a connection ended, in whatever groups of tasks."""
+    """Whether nothing went wrong but that a connection ended, or a request, in whatever groups of tasks."""
     parts = getattr(error, "exceptions", None)
-    return isinstance(error, ConnectionClosed) if parts is None else all(map(_is_end, parts))
+    ends = (ConnectionClosed, HttpCancelled)
+    return isinstance(error, ends) if parts is None else all(map(_is_end, parts))
 
 
 def _trust(

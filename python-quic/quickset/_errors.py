@@ -88,6 +88,14 @@ class HttpError(QuicksetError):
         self.unprocessed = unprocessed
 
 
+class HttpCancelled(HttpError):
+    """The other side gave its message up, or wants no more of ours, with a `code` of RFC 9114 §8.1."""
+
+    def __init__(self, message: str, code: int = 0) -> None:
+        super().__init__(message)
+        self.code = code
+
+
 class LifespanError(QuicksetError):
     """An ASGI application did not start."""
 

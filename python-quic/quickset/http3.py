@@ -23,7 +23,7 @@ from quickset._connection import Connection
 from quickset._endpoint import Server, _is_end
 from quickset._endpoint import connect as _connect
 from quickset._endpoint import serve as _serve
-from quickset._errors import ConnectionClosed, HttpError
+from quickset._errors import ConnectionClosed, HttpCancelled, HttpError
 from quickset._lifespan import Lifespan
 from quickset._native import Operation
 from quickset._pieces import read_whole
@@ -100,6 +100,24 @@ class Response(_Incoming):
         return f"<quickset.http3.Response {self.status}>"
 
 
+class _Cancelled:
+    """Keeps in mind that the client gave a request up, as a call with it was told."""
+
+    def __init__(self) -> None:
+        self.told = False
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self,
+        kind: Optional[type[BaseException]],
+        value: Optional[BaseException],
+        traceback: Optional[TracebackType],
+    ) -> None:
+        self.told |= isinstance(value, HttpCancelled)
+
+
 class Request(_Incoming):
     """A request at a server: an asynchronous iterator of its content, to be answered by `respond` or `begin`.
 
@@ -127,18 +145,26 @@ class Request(_Incoming):
         """The connection that it came on."""
         self._reply = reply
         self._sender: Optional[_native.NativeHttpSender] = None
+        self._tells = _Cancelled()
+
+    async def read(self, n: int = 1 << 20) -> bytes:
+        """As `Response.read`. It raises `HttpCancelled` if the client gives the request up."""
+        with self._tells:
+            return await super().read(n)
 
     async def respond(self, status: int, content: Body = b"", headers: Headers = ()) -> None:
-        """Answers with all of the content."""
+        """Answers with all of the content. This, `begin`, `send` and `finish` raise `HttpCancelled` if the
+        client wants no answer any more."""
         if isinstance(content, AsyncIterable):
             self.begin(status, headers)
             async for piece in content:
                 await self.send(piece)
             self.finish()
             return
-        answer = self._reply.answer(status, as_fields(headers), content)
-        if isinstance(answer, Operation):
-            await answer
+        with self._tells:
+            answer = self._reply.answer(status, as_fields(headers), content)
+            if isinstance(answer, Operation):
+                await answer
 
     def inform(self, status: int, headers: Headers = ()) -> None:
         """Sends an interim response, with a status of 1xx."""
@@ -146,17 +172,20 @@ class Request(_Incoming):
 
     def begin(self, status: int, headers: Headers = ()) -> None:
         """Sends the head of the response. Content follows by `send`, and `finish` ends it."""
-        self._sender = self._reply.respond(status, as_fields(headers))
+        with self._tells:
+            self._sender = self._reply.respond(status, as_fields(headers))
 
     async def send(self, data: Data) -> None:
         """Sends some of the content. It waits while the client does not take it."""
-        answer = self._begun().send(data)
-        if isinstance(answer, Operation):
-            await answer
+        with self._tells:
+            answer = self._begun().send(data)
+            if isinstance(answer, Operation):
+                await answer
 
     def finish(self, trailers: Headers = ()) -> None:
         """Ends the content, with these fields behind it."""
-        self._begun().finish(as_fields(trailers))
+        with self._tells:
+            self._begun().finish(as_fields(trailers))
 
     def cancel(self, code: int = INTERNAL_ERROR) -> None:
         """Gives up a response that has begun; the client sees that it is not complete."""
@@ -292,9 +321,9 @@ async def serve(
 ) -> Server:
     """Makes a server of HTTP/3. `handler` is a coroutine function that is called with each request, in a task
     of its own. One that raises, or returns without an answer, fails the request; the exception goes to the
-    event loop's exception handler. `sessions` is one that is called with each request for a session of
-    WebTransport (see `quickset.webtransport.serve`); without it none are offered. The settings are those of
-    `quickset.serve` but for `alpn`."""
+    event loop's exception handler, unless the client has gone or gave the request up. `sessions` is one that
+    is called with each request for a session of WebTransport (see `quickset.webtransport.serve`); without it
+    none are offered. The settings are those of `quickset.serve` but for `alpn`."""
 
     def begin(call: _native.HttpCall, connection: Connection) -> Coroutine[Any, Any, None]:
         head, content, reply, session = call
@@ -409,7 +438,7 @@ async def serve_asgi(
             if state["begun"] and not state["finished"]:
                 request.cancel()
             raise
-        if not state["finished"]:
+        if not state["finished"] and not request._tells.told:
             raise RuntimeError("the ASGI application returned without a whole response")
 
     try:
@@ -425,8 +454,8 @@ async def _handle(handler: HttpHandler, request: Request) -> None:
     try:
         await handler(request)
     except Exception as error:
-        if request.connection.close_reason is not None and _is_end(error):
-            # The client has gone, which is no failure of the handler.
+        if (request.connection.close_reason is not None or request._tells.told) and _is_end(error):
+            # The client has gone, or gave the request up, which is no failure of the handler.
             return
         asyncio.get_running_loop().call_exception_handler(
             {"message": f"the handler of {request!r} failed", "exception": error}

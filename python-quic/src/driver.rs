@@ -56,6 +56,14 @@ pub(crate) fn remember(endpoint: &Arc<Endpoint>) {
     });
 }
 
+/// Keeps a client's endpoint until its connection has had its end, although Python forgets both sooner: a
+/// program that closes its connection and returns is what ends most interpreters, and these are to wait for
+/// the peer to hear of it.
+pub(crate) fn keep(handle: &Handle, endpoint: &Arc<Endpoint>) {
+    let endpoint = endpoint.clone();
+    handle.spawn(async move { endpoint.wait_idle().await });
+}
+
 /// Says in a forked child that what its parent made is not its own.
 #[pyfunction]
 pub(crate) fn forked() {

@@ -12,6 +12,7 @@ use quickset::{
     ClientAuth, ClientConfig, Closed, ConnectError, Connecting, Connection, EarlyData, Endpoint, Race,
     ServerConfig, SocketConfig,
 };
+use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 
 use crate::bell::{BellLine, EventBell};
@@ -115,6 +116,7 @@ pub(crate) fn connect(
     };
     let mut begun: Option<(SocketAddr, Connecting)> = match begun {
         Some((_, Ok(connection))) => {
+            driver::keep(&handle, &endpoint);
             return begin(py, &bell.line(), async move {
                 Ok::<_, NoConnection>(Begun { connection, line, endpoint: Some(endpoint) })
             });
@@ -129,7 +131,11 @@ pub(crate) fn connect(
             Some((_, connecting)) => connecting,
             None => client.connect(address, &name, &config),
         });
-        race.first(telling).await
+        let raced = race.first(telling).await;
+        if raced.is_ok() {
+            driver::keep(&Handle::current(), &client);
+        }
+        raced
     });
     begin(py, &bell.line(), async move {
         let connection = Racing(race).await?;

@@ -5,7 +5,7 @@ use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBytes, PyTuple};
-use quickset::h3::HttpError;
+use quickset::h3::{Abort, HttpError};
 use quickset::{
     Closed, ConnectError, DatagramError, ReadError, ReceiveError, SendError, TransportError, WriteError,
 };
@@ -160,6 +160,9 @@ impl Raise for HttpError {
     fn raise(self, py: Python<'_>) -> PyErr {
         match self {
             Self::Closed(closed) => closed.raise(py),
+            Self::Stopped(code) | Self::Aborted(Abort::Reset(code)) => {
+                of(py, "HttpCancelled", (self.to_string(), code))
+            }
             error => of(py, "HttpError", (error.to_string(), error.is_unprocessed())),
         }
     }

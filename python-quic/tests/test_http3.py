@@ -222,6 +222,67 @@ def test_a_request_is_given_up_although_its_task_is_kept(run, way):
     run(case)
 
 
+@pytest.mark.parametrize("way", ["begin", "respond", "asgi", "read", "late"])
+def test_a_request_that_its_client_cancels_is_no_failure(run, way):
+    failures, begun, cancelled, ended = [], asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    async def handler(request):
+        try:
+            if way == "late":
+                begun.set()
+                await cancelled.wait()
+            if way == "read":
+                begun.set()
+                await request.read_all()
+            elif way == "respond":
+                begun.set()
+                await request.respond(200, b"x" * 50_000_000)
+            else:
+                request.begin(200)
+                begun.set()
+                while True:
+                    await request.send(b"x" * 100_000)
+        except quickset.HttpError as error:
+            assert isinstance(error, quickset.HttpCancelled) and error.code == 0x10C
+            raise
+        finally:
+            ended.set()
+
+    async def app(scope, receive, send):
+        if scope["type"] != "http":
+            raise ValueError("of no lifespan")
+        begun.set()
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        # It returns without an answer, which nobody waits for.
+        ended.set()
+
+    async def endless():
+        while True:
+            yield b"x" * 1000
+            await asyncio.sleep(0.01)
+
+    async def case():
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: failures.append(context))
+        is_asgi = way == "asgi"
+        async with served(app if is_asgi else handler, asgi=is_asgi) as (client, _):
+            content = endless() if way in ("asgi", "read") else None
+            asked = asyncio.ensure_future(client.request("POST", "/", content=content))
+            await begun.wait()
+            if way in ("begin", "respond"):
+                (await asked).stop()
+            else:
+                # The task is kept, and what it kept of the request does not keep that.
+                asked.cancel()
+                cancelled.set()
+            await asyncio.wait_for(ended.wait(), 10)
+            # What the handler raised has come to where it would be reported.
+            await asyncio.sleep(0.05)
+
+    run(case)
+    assert not failures
+
+
 def test_a_client_that_goes_away_is_no_failure(run):
     failures, begun = [], asyncio.Event()
 
