@@ -55,8 +55,10 @@ impl ClientSession {
             PeerLink::Tcp(_) => TCP_BUDGET,
             _ => budget(&link.stats()),
         };
-        let (order, quality, adaptive) = (shared.terms.order, shared.quality, admitted.adaptive);
-        let config = SenderConfig { order, budget, quality, adaptive, ..SenderConfig::default() };
+        let (order, quality) = (shared.terms.order, shared.quality);
+        let (adaptive, full_colour) = (admitted.adaptive, admitted.full_colour);
+        let config =
+            SenderConfig { order, budget, quality, adaptive, full_colour, ..SenderConfig::default() };
         let hears = watch::Sender::new(admitted.hears == Some(HearsFrom::Beginning));
         let sound = shared.sound.clone().filter(|_| admitted.hears.is_some());
         let session = Self {

@@ -9,7 +9,8 @@ use super::dial::Dialer;
 use crate::error::LinkError;
 use crate::link::{IncomingMessages, LinkConfig, MessageOutbox, PeerLink};
 use crate::message::{
-    ADAPTIVE, CLIPBOARD, ClientOffer, FromClient, FromServer, Hello, HelloChoice, VisitId, Welcome, code,
+    ADAPTIVE, CLIPBOARD, ClientOffer, FULL_COLOUR, FromClient, FromServer, Hello, HelloChoice, VisitId,
+    Welcome, code,
 };
 use crate::trust::{
     Changed, DesktopLabel, FileError, KnownServers, OneTimeToken, Secret, SecretKind, SecretProof,
@@ -150,7 +151,7 @@ impl Meeting {
             dialer,
             credential,
             desktop,
-            features: CLIPBOARD | ADAPTIVE,
+            features: CLIPBOARD | ADAPTIVE | FULL_COLOUR,
             visit,
             ready: None,
             secret: None,

@@ -123,6 +123,8 @@ pub const ALPN: &str = "quickset-desktop/1";
 pub const CLIPBOARD: u64 = 1;
 /// Of the features in HELLO: the client takes pixels in adaptive codes (DT-77).
 pub const ADAPTIVE: u64 = 32;
+/// Of the features in HELLO: the client takes JPEG with colours at full resolution (DT-82).
+pub const FULL_COLOUR: u64 = 64;
 /// Of the exchanges in HELLO: a token that is shown as it is, on sessions of pages (WB-15).
 pub const SHOWN: u8 = 2;
 /// The version in HELLO and WELCOME.

@@ -20,6 +20,9 @@ pub struct SenderConfig {
     /// The client takes adaptive codes, which most text is shortest in:
     /// [`ADAPTIVE`](crate::message::ADAPTIVE).
     pub adaptive: bool,
+    /// The client takes JPEG with colours at full resolution:
+    /// [`FULL_COLOUR`](crate::message::FULL_COLOUR).
+    pub full_colour: bool,
 }
 
 impl Default for SenderConfig {
@@ -33,6 +36,7 @@ impl Default for SenderConfig {
             rest: Duration::from_millis(300),
             max_bytes: 256 << 20,
             adaptive: false,
+            full_colour: false,
         }
     }
 }
