@@ -276,8 +276,8 @@ const COMMANDS: &[XtaskCommand] = &[
     },
     XtaskCommand {
         name: "bytes",
-        arguments: "[--pages 10] [--pictures FOLDER] [--order fenced] [--old]",
-        about: "bytes of pages of text that are turned, of scrolling, typing and dragging, beside Tight: a table; also of pictures of screens (PPM), or for a client that takes no adaptive codes",
+        arguments: "[--pages 10] [--pictures FOLDER] [--order fenced] [--old] [--instructions]",
+        about: "bytes of pages of text that are turned, of scrolling, typing and dragging, beside Tight: a table; also of pictures of screens (PPM), or for a client that takes no adaptive codes; or the instructions that it takes to encode and decode them",
         run: bytes::command,
     },
     XtaskCommand {

@@ -20,9 +20,9 @@ use std::collections::VecDeque;
 use quickset_base::Time;
 use quickset_rfb::{Cursor, Framebuffer, Leds};
 use quickset_screen::message::{
-    ADAPTIVE, CLIPBOARD, ClientOffer, ClipboardMessage, DeviceTag, FromClient, FromServer, Hello,
-    HelloChoice, MessageFault, PATCHES, RecordInbox, RecordSplitter, ScreenLayout, ScreenOrder, ShownToken,
-    VisitId, Welcome, stream_bytes,
+    ADAPTIVE, CLIPBOARD, ClientOffer, ClipboardMessage, DeviceTag, FULL_COLOUR, FromClient, FromServer,
+    Hello, HelloChoice, MessageFault, PATCHES, RecordInbox, RecordSplitter, ScreenLayout, ScreenOrder,
+    ShownToken, VisitId, Welcome, stream_bytes,
 };
 use quickset_screen::receiver::{Changes, ReceiverConfig, ReceiverStats, ScreenReceiver};
 use quickset_screen::sound::{SENDS_SOUND, SOUND_DATAGRAM, WANTS_SOUND};
@@ -197,7 +197,7 @@ impl PageViewer {
         let device = DeviceTag(device.to_owned());
         let choice = HelloChoice { desktop: desktop.to_owned(), device, ..HelloChoice::default() };
         // DT-67, DT-76: sound comes once somebody hears.
-        let features = ADAPTIVE | CLIPBOARD | PATCHES | WANTS_SOUND;
+        let features = ADAPTIVE | CLIPBOARD | PATCHES | FULL_COLOUR | WANTS_SOUND;
         stream_bytes(&FromClient::Hello(Hello { features, offer, choice, visit, ..Hello::default() }))
     }
 

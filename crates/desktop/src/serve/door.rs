@@ -9,8 +9,8 @@ use super::{HouseRooms, ViewerOwner};
 use crate::error::LinkError;
 use crate::link::{IncomingMessages, MessageOutbox, PeerLink};
 use crate::message::{
-    ADAPTIVE, CLIPBOARD, ClientOffer, FromClient, FromServer, Hello, MessageFault, PATCHES, Permissions,
-    SHOWN, ScreenOrder, VisitId, Welcome, code,
+    ADAPTIVE, CLIPBOARD, ClientOffer, FULL_COLOUR, FromClient, FromServer, Hello, MessageFault, PATCHES,
+    Permissions, SHOWN, ScreenOrder, VisitId, Welcome, code,
 };
 use crate::trust::{
     ClientGate, Denial, DesktopLabel, DeviceRights, GateEntry, Now, PageEntry, PageLinks, ProvenKey,
@@ -28,6 +28,8 @@ pub(crate) struct Admitted {
     pub(crate) adaptive: bool,
     /// It takes pixels of a part of a cell.
     pub(crate) patches: bool,
+    /// It takes JPEG with colours at full resolution.
+    pub(crate) full_colour: bool,
     /// Whether it hears, where there is something to be heard: from the beginning, or when it says so.
     pub(crate) hears: Option<HearsFrom>,
     /// What it may do.
@@ -139,12 +141,22 @@ async fn hear(
     let terms = ClientTerms { permissions, hears, ..rooms.shared.terms };
     let turn = welcome(&mut control_out, terms, &desktop, claim).await?;
     tracing::info!(from = %client.address, %key, by = ?entry.by, "came in");
-    // DT-46, DT-77.
-    let [takes_texts, adaptive, patches] =
-        [CLIPBOARD, ADAPTIVE, PATCHES].map(|feature| hello.features & feature != 0);
+    // DT-46, DT-77, DT-82, DT-85.
+    let [takes_texts, adaptive, patches, full_colour] =
+        [CLIPBOARD, ADAPTIVE, PATCHES, FULL_COLOUR].map(|feature| hello.features & feature != 0);
     let hears = hears.then_some(HearsFrom::Beginning);
-    let admitted =
-        Admitted { control, control_out, takes_texts, adaptive, patches, hears, permissions, desktop, turn };
+    let admitted = Admitted {
+        control,
+        control_out,
+        takes_texts,
+        adaptive,
+        patches,
+        full_colour,
+        hears,
+        permissions,
+        desktop,
+        turn,
+    };
     Ok(AdmittedBy { admitted, entry })
 }
 
@@ -192,10 +204,21 @@ async fn hear_page(
     tracing::info!(from = %address, link = ?entry.link, "a page came in");
     // Pages are not older than what they are served by, unless they were loaded before that was.
     let takes_texts = true;
-    let [adaptive, patches] = [ADAPTIVE, PATCHES].map(|feature| hello.features & feature != 0);
+    let [adaptive, patches, full_colour] =
+        [ADAPTIVE, PATCHES, FULL_COLOUR].map(|feature| hello.features & feature != 0);
     let hears = hears.then_some(HearsFrom::Asking);
-    let admitted =
-        Admitted { control, control_out, takes_texts, adaptive, patches, hears, permissions, desktop, turn };
+    let admitted = Admitted {
+        control,
+        control_out,
+        takes_texts,
+        adaptive,
+        patches,
+        full_colour,
+        hears,
+        permissions,
+        desktop,
+        turn,
+    };
     Ok(AdmittedBy { admitted, entry })
 }
 

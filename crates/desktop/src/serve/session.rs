@@ -63,6 +63,7 @@ impl ClientSession {
             quality: shared.quality,
             adaptive: admitted.adaptive,
             patches: admitted.patches,
+            full_colour: admitted.full_colour,
             ..SenderConfig::default()
         };
         let hears = watch::Sender::new(admitted.hears == Some(HearsFrom::Beginning));

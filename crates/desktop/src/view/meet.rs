@@ -9,8 +9,8 @@ use super::dial::Dialer;
 use crate::error::LinkError;
 use crate::link::{IncomingMessages, LinkConfig, MessageOutbox, PeerLink};
 use crate::message::{
-    ADAPTIVE, CLIPBOARD, ClientOffer, FromClient, FromServer, Hello, HelloChoice, PATCHES, VisitId, Welcome,
-    code,
+    ADAPTIVE, CLIPBOARD, ClientOffer, FULL_COLOUR, FromClient, FromServer, Hello, HelloChoice, PATCHES,
+    VisitId, Welcome, code,
 };
 use crate::trust::{
     Changed, DesktopLabel, FileError, KnownServers, OneTimeToken, Secret, SecretKind, SecretProof,
@@ -151,7 +151,7 @@ impl Meeting {
             dialer,
             credential,
             desktop,
-            features: CLIPBOARD | ADAPTIVE | PATCHES,
+            features: CLIPBOARD | ADAPTIVE | PATCHES | FULL_COLOUR,
             visit,
             ready: None,
             secret: None,

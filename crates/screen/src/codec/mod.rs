@@ -12,6 +12,7 @@ mod adaptive;
 mod decode;
 #[cfg(feature = "encode")]
 mod encode;
+mod jpeg;
 mod tables;
 #[cfg(test)]
 #[cfg(feature = "encode")]

@@ -2,16 +2,19 @@
 
 use quickset_base::number::Unsigned as _;
 
-/// The headers of a JPEG of this size and quality, from SOI to SOS; the scan follows, then EOI.
-pub(super) fn headers(width: u16, height: u16, quality: u8, out: &mut Vec<u8>) {
+use super::jpeg::{JpegForm, scale};
+
+/// The headers of a JPEG of this size and form, from SOI to SOS; the scan follows, then EOI.
+pub(super) fn headers(width: u16, height: u16, form: JpegForm, out: &mut Vec<u8>) {
     out.extend([0xff, 0xd8]);
     for (i, table) in [(0, &LUMINANCE), (1, &CHROMINANCE)] {
         out.extend([0xff, 0xdb, 0, 67, i]);
-        out.extend(table.map(|q| scaled(q, quality)));
+        out.extend(table.map(|q| scaled(q, form.quality())));
     }
     let [[h1, h0], [w1, w0]] = [height.to_be_bytes(), width.to_be_bytes()];
     // Three components: id, sampling, quantisation table.
-    out.extend([0xff, 0xc0, 0, 17, 8, h1, h0, w1, w0, 3, 1, 0x22, 0, 2, 0x11, 1, 3, 0x11, 1]);
+    let first = if form.is_full() { 0x11 } else { 0x22 };
+    out.extend([0xff, 0xc0, 0, 17, 8, h1, h0, w1, w0, 3, 1, first, 0, 2, 0x11, 1, 3, 0x11, 1]);
     for (class, (counts, symbols)) in [
         (0x00, (&DC_LUMINANCE, &DC_SYMBOLS[..])),
         (0x10, (&AC_LUMINANCE, &AC_LUMINANCE_SYMBOLS[..])),
@@ -28,9 +31,7 @@ pub(super) fn headers(width: u16, height: u16, quality: u8, out: &mut Vec<u8>) {
 
 /// `spec/desktop.md` §6: an entry at this quality, 1 to 100.
 fn scaled(q: u8, quality: u8) -> u8 {
-    let quality = u32::from(quality.clamp(1, 100));
-    let s = if quality < 50 { 5000 / quality } else { 200 - 2 * quality };
-    ((u32::from(q) * s + 50) / 100).clamp(1, 255) as u8
+    ((u32::from(q) * scale(quality) + 50) / 100).clamp(1, 255) as u8
 }
 
 /// Annex K.1, in zigzag order.

@@ -2,6 +2,7 @@ use proptest::prelude::*;
 use quickset_base::Rng;
 use quickset_rfb::{Framebuffer, Rect};
 
+use super::jpeg::JpegForm;
 use super::*;
 use crate::message::FieldReader;
 
@@ -196,6 +197,58 @@ fn jpeg_is_close_in_every_size() {
     }
 }
 
+/// A picture whose colours have details as fine as `period` pixels.
+fn colourful(period: f64) -> Framebuffer {
+    let (side, mut fb) = (128_u16, Framebuffer::new(128, 128, 1 << 26).unwrap());
+    let pixel = |at: u16| {
+        let (x, y) = (at % side, at / side);
+        let grey =
+            128.0 + 40.0 * (f64::from(x) / 9.0).sin() + 20.0 * (f64::from(y) / 4.0).cos() + rng_noise(x, y);
+        let angle = (f64::from(x) + f64::from(y) * 0.6) * core::f64::consts::TAU / period;
+        let part = |shift: f64| (grey + 15.0 * (angle + shift).sin()) as u32;
+        part(0.0) << 16 | part(2.1) << 8 | part(4.2)
+    };
+    let pixels: Vec<u32> = (0..side * side).map(pixel).collect();
+    fb.put(fb.bounds(), &pixels).unwrap();
+    fb
+}
+
+#[test]
+fn colours_have_the_resolution_that_makes_the_smaller_error() {
+    // DT-82, DT-83.
+    let of = |fb: &Framebuffer, full_colour: bool| {
+        let (mut item, endless) = (Vec::new(), PieceRoom { wanted: 1 << 20, most: 1 << 20, step: 16 });
+        let mut encoder = RectangleEncoder::new(85, false).with_full_colour(full_colour);
+        encoder.encode(fb, fb.bounds(), PixelLoss::Allowed, endless, &mut item).unwrap();
+        let (_, rect, coded) = read(&item);
+        let CodedPixels::Jpeg { form, scan } = coded else { panic!("no JPEG: {coded:?}") };
+        let seen = RectangleDecoder::new().decode(rect, coded).unwrap().to_vec();
+        (form.is_full(), scan.len(), psnr(&seen, &pixels(fb, rect)))
+    };
+    for (period, full) in [(400.0, false), (5.0, true)] {
+        let fb = colourful(period);
+        assert!(!of(&fb, false).0, "not for a client that does not take it");
+        let (is_full, bytes, ours) = of(&fb, true);
+        assert_eq!(is_full, full, "{period}");
+        // The other way with at most as many bytes, and 2 % more for the step from one quality to the next.
+        let other = |quality: u8| {
+            let form = JpegForm::read(quality | if full { 0 } else { 128 }).unwrap();
+            let mut scanner = encode::Scanner::default();
+            let (form, scan) = scanner.scan(&fb, fb.bounds(), form, false).unwrap();
+            let seen = RectangleDecoder::new()
+                .decode(fb.bounds(), CodedPixels::Jpeg { form, scan })
+                .unwrap()
+                .to_vec();
+            (scan.len() <= bytes * 102 / 100).then(|| psnr(&seen, &pixels(&fb, fb.bounds())))
+        };
+        let best = (1..=100).filter_map(other).fold(0.0, f64::max);
+        assert!(ours > best - 0.05, "{period}: {ours:.2} dB, and {best:.2} dB the other way");
+        // Not much more bytes than without, whatever the detail: what is known of the link still holds.
+        let (_, halved, _) = of(&fb, false);
+        assert!(bytes * 2 < halved * 3 && bytes * 5 > halved * 4, "{period}: {bytes} for {halved}");
+    }
+}
+
 #[test]
 fn the_tables_are_those_of_the_annex() {
     // A file of an encoder that uses the tables of Annex K: ours says the same of them, segment by segment.
@@ -203,9 +256,9 @@ fn the_tables_are_those_of_the_annex() {
     let fb = picture(48, 32, &mut rng);
     for quality in [1, 25, 49, 50, 80, 100] {
         let mut scanner = encode::Scanner::default();
-        scanner.scan(&fb, fb.bounds(), quality).unwrap();
+        scanner.scan(&fb, fb.bounds(), JpegForm::halved(quality), false).unwrap();
         let mut ours = Vec::new();
-        tables::headers(48, 32, quality, &mut ours);
+        tables::headers(48, 32, JpegForm::halved(quality), &mut ours);
         let tables = |file: &[u8]| {
             let (mut found, mut at) = (std::collections::BTreeMap::new(), 2);
             while file.get(at) == Some(&0xff) && file[at + 1] != 0xda {
@@ -249,6 +302,8 @@ fn hostile_bodies_are_refused() {
     assert!(read(ItemKind::Palette, (1, 1), &[0; 4]).is_none());
     assert!(read(ItemKind::Jpeg, (8, 8), &[0, 1, 0]).is_none());
     assert!(read(ItemKind::Jpeg, (8, 8), &[101, 1, 0]).is_none());
+    assert!(read(ItemKind::Jpeg, (8, 8), &[128, 1, 0]).is_none());
+    assert!(read(ItemKind::Jpeg, (8, 8), &[128 + 101, 1, 0]).is_none());
     // DT-24.
     assert!(read(ItemKind::Jpeg, (7, 8), &[80, 1, 0]).is_none());
     // A length beyond what is there.
@@ -301,7 +356,10 @@ fn markers_inside_a_scan_are_refused() {
     for scan in
         [&huge[..], &[0xff, 0xc4, 0, 2], &[1, 2, 0xff, 0xd0, 3], &[0xff, 0xd9], &[7, 0xff], &[0xff, 0xff, 0]]
     {
-        assert!(decoder.decode(rect, CodedPixels::Jpeg { quality: 80, scan }).is_err(), "{scan:02x?}");
+        assert!(
+            decoder.decode(rect, CodedPixels::Jpeg { form: JpegForm::halved(80), scan }).is_err(),
+            "{scan:02x?}"
+        );
     }
 }
 
@@ -337,7 +395,8 @@ proptest! {
         let scan: Vec<u8> = scan.into_iter().flat_map(|b| if b == 0xff { vec![b, 0] } else { vec![b] }).collect();
         let rect = Rect::sized(w, h);
         let mut decoder = RectangleDecoder::new();
-        if let Ok(pixels) = decoder.decode(rect, CodedPixels::Jpeg { quality: 80, scan: &scan }) {
+        let form = JpegForm::halved(80);
+        if let Ok(pixels) = decoder.decode(rect, CodedPixels::Jpeg { form, scan: &scan }) {
             prop_assert_eq!(pixels.len(), rect.area());
         }
     }

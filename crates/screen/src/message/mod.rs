@@ -125,6 +125,8 @@ pub const CLIPBOARD: u64 = 1;
 pub const ADAPTIVE: u64 = 32;
 /// Of the features in HELLO: the client takes pixels of a part of a cell in the order latest (DT-85).
 pub const PATCHES: u64 = 128;
+/// Of the features in HELLO: the client takes JPEG with colours at full resolution (DT-82).
+pub const FULL_COLOUR: u64 = 64;
 /// Of the exchanges in HELLO: a token that is shown as it is, on sessions of pages (WB-15).
 pub const SHOWN: u8 = 2;
 /// The version in HELLO and WELCOME.

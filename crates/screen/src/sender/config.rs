@@ -23,6 +23,9 @@ pub struct SenderConfig {
     /// The client takes pixels of a part of a cell, in the order latest:
     /// [`PATCHES`](crate::message::PATCHES).
     pub patches: bool,
+    /// The client takes JPEG with colours at full resolution:
+    /// [`FULL_COLOUR`](crate::message::FULL_COLOUR).
+    pub full_colour: bool,
 }
 
 impl Default for SenderConfig {
@@ -37,6 +40,7 @@ impl Default for SenderConfig {
             max_bytes: 256 << 20,
             adaptive: false,
             patches: false,
+            full_colour: false,
         }
     }
 }

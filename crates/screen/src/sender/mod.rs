@@ -137,7 +137,8 @@ impl ScreenSender {
             marks: ScreenMarks::default(),
             motion: ScreenMotion::new(),
             quality: QualityControl::new(config.quality),
-            encoder: RectangleEncoder::new(config.quality.most(), config.adaptive),
+            encoder: RectangleEncoder::new(config.quality.most(), config.adaptive)
+                .with_full_colour(config.full_colour),
             sizes: CellSizes::new(config.adaptive),
             near: Near::default(),
             spare: None,

@@ -42,6 +42,7 @@ impl SceneCost {
         let mut screen = blank(scene.size);
         let (mut ours, mut tight) = ([OurCost::default(); 2], [0; 3]);
         for (n, update) in scene.updates.iter().enumerate() {
+            ends.is_counted = n > 0;
             let (changed, copies) = draw(&mut screen, update);
             let now = [ends.update(update), ends.rest()];
             assert!(ends.shown().pixels() == screen.pixels(), "{}, update {n}: other pixels", scene.name);

@@ -5,8 +5,8 @@
 
 /// How likely a decision is yes, learnt from those that were made.
 ///
-/// The upper half says how likely, in 65536ths, and the lower one how many were made, up to [`MOST_SEEN`]: one
-/// number, since most of what a picture costs is to read, change and write these.
+/// The upper half says how likely, in 65536ths, and the lower one how many were made, up to [`MOST_SEEN`]:
+/// one number, since most of what a picture costs is to read, change and write these.
 #[derive(Clone, Copy)]
 pub(super) struct Chance(u32);
 
@@ -26,8 +26,8 @@ impl Chance {
     fn learn(&mut self, yes: bool) {
         let seen = self.0 & 31;
         let rate = RATES[seen as usize];
-        // The way left is below 2^16, and so is the rate: their product has as many bits as there are, and what
-        // is below a 65536th is left out.
+        // The way left is below 2^16, and so is the rate: their product has as many bits as there are, and
+        // what is below a 65536th is left out.
         let part = |way: u32| ((way >> 16) * rate) & 0xffff_0000;
         let next = u32::from(seen < MOST_SEEN);
         self.0 = if yes { self.0 + part(!self.0) } else { self.0 - part(self.0) } + next;

@@ -179,7 +179,7 @@ impl PixelModel {
                 not = paper.into();
             }
             let above = north[x].get();
-            let index = self.pixel(coder, (around, above), not, row.index(x), known)?;
+            let index = self.pixel(coder, around, above, not, row.index(x), known)?;
             row.paint(x, 1, self.colours.colours[usize::from(index)]);
             north[x].set(above << 8 | u16::from(index));
             around = around.next(index, far_east[x].get());
@@ -193,7 +193,8 @@ impl PixelModel {
     fn pixel<C: DecisionCoder>(
         &mut self,
         coder: &mut C,
-        (around, above): (Neighbours, u16),
+        around: Neighbours,
+        above: u16,
         not: u16,
         index: u8,
         known: &[u32],
@@ -201,13 +202,13 @@ impl PixelModel {
         let six = around.six(above, self.turn);
         let memory = self.memories[0][six.place];
         if !memory.answers(six, [not, NONE]) {
-            return self.surprise(coder, around, six, [not, NONE], (index, known));
+            return self.surprise(coder, around, six, [not, NONE], index, known);
         }
         if coder.decide(self.chances.right(0, memory, around), memory.index() == index) {
             self.memories[0][six.place] = memory.confirmed();
             return Some(memory.index());
         }
-        self.surprise(coder, around, six, [not, memory.index().into()], (index, known))
+        self.surprise(coder, around, six, [not, memory.index().into()], index, known)
     }
 
     /// A pixel that is none of `wrong`, and of which the first memory knows nothing else.
@@ -217,7 +218,8 @@ impl PixelModel {
         around: Neighbours,
         six: MemoryPlace,
         wrong: [u16; 2],
-        (index, known): (u8, &[u32]),
+        index: u8,
+        known: &[u32],
     ) -> Option<u8> {
         // Those that were asked learn, and the others need not: they would hardly say more.
         let (two, three) = (around.two(self.turn), around.three(self.turn));
@@ -234,7 +236,7 @@ impl PixelModel {
             let is_right = memory.answers(three, wrong)
                 && u16::from(memory.index()) != third
                 && coder.decide(self.chances.right(2, memory, around), memory.index() == index);
-            let found = if is_right { memory.index() } else { self.spell(coder, around, (index, known))? };
+            let found = if is_right { memory.index() } else { self.spell(coder, around, index, known)? };
             self.memories[2][three.place].learn(three, found);
             found
         };
@@ -248,7 +250,8 @@ impl PixelModel {
         &mut self,
         coder: &mut C,
         around: Neighbours,
-        (index, known): (u8, &[u32]),
+        index: u8,
+        known: &[u32],
     ) -> Option<u8> {
         let colour = known.get(usize::from(index)).copied().unwrap_or(0);
         let colour_of = |index: u8| self.colours.colours[usize::from(index)];

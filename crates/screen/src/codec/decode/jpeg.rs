@@ -6,6 +6,7 @@ use zune_jpeg::zune_core::bytestream::ZCursor;
 use zune_jpeg::zune_core::colorspace::ColorSpace;
 use zune_jpeg::zune_core::options::DecoderOptions;
 
+use super::super::jpeg::JpegForm;
 use super::super::tables;
 
 /// Buffers of the decoder.
@@ -17,7 +18,13 @@ pub(super) struct JpegPainter {
 
 impl JpegPainter {
     /// The pixels of a scan.
-    pub(super) fn paint(&mut self, scan: &[u8], rect: Rect, quality: u8, out: &mut Vec<u32>) -> Option<()> {
+    pub(super) fn paint(
+        &mut self,
+        scan: &[u8],
+        rect: Rect,
+        form: JpegForm,
+        out: &mut Vec<u32>,
+    ) -> Option<()> {
         // DT-23: a marker inside could bring tables and dimensions of its own.
         let mut bytes = scan.iter().copied();
         while let Some(byte) = bytes.next() {
@@ -26,7 +33,7 @@ impl JpegPainter {
             }
         }
         self.file.clear();
-        tables::headers(rect.width(), rect.height(), quality, &mut self.file);
+        tables::headers(rect.width(), rect.height(), form, &mut self.file);
         self.file.extend_from_slice(scan);
         self.file.extend([0xff, 0xd9]);
         let options = DecoderOptions::new_safe()

@@ -16,6 +16,7 @@ use self::jpeg::JpegPainter;
 #[cfg(not(feature = "encode"))]
 use self::portable::PortableExpander as Expander;
 use super::adaptive::PixelModel;
+use super::jpeg::JpegForm;
 use super::{ItemKind, MAX_COLOURS, MAX_PIXELS, MIN_JPEG_SIDE};
 use crate::message::{FieldReader, MessageFault};
 
@@ -27,7 +28,7 @@ pub(crate) enum CodedPixels<'a> {
     PaletteZstd { count: usize, frame: &'a [u8] },
     Rgb(&'a [u8]),
     RgbZstd(&'a [u8]),
-    Jpeg { quality: u8, scan: &'a [u8] },
+    Jpeg { form: JpegForm, scan: &'a [u8] },
     Adaptive(&'a [u8]),
 }
 
@@ -47,16 +48,16 @@ impl<'a> CodedPixels<'a> {
             ItemKind::Rgb => Self::Rgb(f.take(3 * rect.area())?),
             ItemKind::RgbZstd => Self::RgbZstd(block(f)?),
             ItemKind::Jpeg => {
-                let quality = f.u8()?;
                 // DT-22, DT-24.
-                if !(1..=100).contains(&quality) {
-                    return Err(MessageFault::Value { what: "the quality of a JPEG", value: quality.into() });
-                }
+                let byte = f.u8()?;
+                let form = JpegForm::read(byte);
+                let form =
+                    form.ok_or(MessageFault::Value { what: "the quality of a JPEG", value: byte.into() })?;
                 let side = rect.width().min(rect.height());
                 if side < MIN_JPEG_SIDE {
                     return Err(MessageFault::Value { what: "a side of a JPEG", value: side.into() });
                 }
-                Self::Jpeg { quality, scan: block(f)? }
+                Self::Jpeg { form, scan: block(f)? }
             }
             ItemKind::Adaptive => Self::Adaptive(block(f)?),
             ItemKind::Solid | ItemKind::Size | ItemKind::Copy => Self::Solid(f.colour()?),
@@ -129,8 +130,8 @@ impl RectangleDecoder {
                 let planes = self.expander.expand(frame, 3 * area);
                 planes::join(planes.ok_or("squeezed planes are not as large")?, rect.width().into(), out);
             }
-            CodedPixels::Jpeg { quality, scan } => {
-                self.painter.paint(scan, rect, quality, out).ok_or("not the scan of a JPEG")?;
+            CodedPixels::Jpeg { form, scan } => {
+                self.painter.paint(scan, rect, form, out).ok_or("not the scan of a JPEG")?;
             }
             CodedPixels::Adaptive(code) => {
                 out.resize(area, 0);

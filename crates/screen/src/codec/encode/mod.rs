@@ -12,12 +12,15 @@ use self::palette::RectanglePalette;
 pub(super) use self::scan::Scanner;
 pub(super) use self::squeeze::Squeezer;
 use super::adaptive::{CodeRoom, PixelModel};
+use super::jpeg::JpegForm;
 use super::{ItemKind, MAX_COLOURS, MAX_PIXELS, MIN_JPEG_SIDE, MOST_ADAPTIVE};
 use crate::message::PutFields;
 
 /// Encodes rectangles, and chooses how.
 pub(crate) struct RectangleEncoder {
-    quality: u8,
+    form: JpegForm,
+    /// The client takes JPEG with colours at full resolution (DT-82).
+    full_colour: bool,
     /// The client takes adaptive codes (DT-77).
     adaptive: bool,
     /// Some kilobytes, which are not to be in the way of whoever holds this.
@@ -48,7 +51,7 @@ pub(crate) struct PieceRoom {
 /// Buffers tell nobody anything.
 impl fmt::Debug for RectangleEncoder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Encoder(quality {})", self.quality)
+        write!(f, "Encoder(quality {})", self.form.quality())
     }
 }
 
@@ -56,7 +59,8 @@ impl RectangleEncoder {
     /// With this quality of JPEG, 1 to 100, and with adaptive codes if the client takes them.
     pub(crate) fn new(quality: u8, adaptive: bool) -> Self {
         Self {
-            quality: quality.clamp(1, 100),
+            form: JpegForm::halved(quality),
+            full_colour: false,
             adaptive,
             model: Box::new(PixelModel::new()),
             palette: RectanglePalette::new(),
@@ -66,9 +70,15 @@ impl RectangleEncoder {
         }
     }
 
+    /// JPEG may have colours at full resolution, if the client takes that.
+    pub(crate) fn with_full_colour(mut self, full_colour: bool) -> Self {
+        self.full_colour = full_colour;
+        self
+    }
+
     /// What follows has this quality of JPEG, 1 to 100.
     pub(crate) fn set_quality(&mut self, quality: u8) {
-        self.quality = quality.clamp(1, 100);
+        self.form = JpegForm::halved(quality);
     }
 
     /// Appends the item that paints `rect`, or as much of its upper part as there is room for, and says
@@ -116,11 +126,11 @@ impl RectangleEncoder {
             if !is_large(whole) {
                 return Ok(Some((kind, done)));
             }
-            let scan = self.scanner.scan(screen, whole, self.quality)?;
+            let (form, scan) = self.scanner.scan(screen, whole, self.form, self.full_colour)?;
             // Lossless is worth twice the bytes.
             if scan.len() + 3 < bytes * whole.area() / done.area() / 2 {
                 out.truncate(start);
-                jpeg(whole, self.quality, scan, out);
+                jpeg(whole, form, scan, out);
                 let fits = out.len() - start <= room.most;
                 return Ok(Some((ItemKind::Jpeg, whole)).filter(|_| fits));
             }
@@ -140,10 +150,10 @@ impl RectangleEncoder {
         let start = out.len();
         let mut kind = None;
         if loss == PixelLoss::Allowed && is_large(rect) {
-            let scan = self.scanner.scan(screen, rect, self.quality)?;
+            let (form, scan) = self.scanner.scan(screen, rect, self.form, self.full_colour)?;
             // At the highest quality noise is shorter as it is.
             if scan.len() + 3 < 3 * rect.area() {
-                jpeg(rect, self.quality, scan, out);
+                jpeg(rect, form, scan, out);
                 kind = Some(ItemKind::Jpeg);
             }
         }
@@ -236,9 +246,9 @@ fn is_large(rect: Rect) -> bool {
     rect.width().min(rect.height()) >= MIN_JPEG_SIDE
 }
 
-fn jpeg(rect: Rect, quality: u8, scan: &[u8], out: &mut Vec<u8>) {
+fn jpeg(rect: Rect, form: JpegForm, scan: &[u8], out: &mut Vec<u8>) {
     begin(out, ItemKind::Jpeg, rect);
-    out.put_u8(quality);
+    out.put_u8(form.byte());
     out.put_varint(scan.len() as u64);
     out.put(scan);
 }
