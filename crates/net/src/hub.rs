@@ -159,7 +159,7 @@ impl Hub {
     ) -> Result<Connection, ConnectError> {
         let (key, start) =
             self.router().connect(self.now(), config, AddressPair::to(remote), server_name, token)?;
-        let conn = quic::Connection::new(start).map_err(|error| {
+        let conn = quic::Connection::new(start).map(Box::new).map_err(|error| {
             self.router().signal(key, quic::Signal::Drained);
             ConnectError::Failed(quic::Closed::Failed(error))
         })?;

@@ -7,7 +7,7 @@ use quickset_quic::{Dir, StreamEvent};
 
 use crate::budget::poll_budget;
 use crate::connection::Connection;
-use crate::layer::{Layer, LayerTurn};
+use crate::layer::{Layer, LayerClock, LayerTurn};
 use crate::runtime::sleep_until;
 use crate::shared::LockedState;
 
@@ -40,13 +40,15 @@ impl Connection {
         if state.layer.is_some() {
             return Err(LayerTaken);
         }
-        let mut turn = LayerTurn { connection: &mut state.conn, now: shared.now(), woken: &mut woken };
+        let clock = LayerClock::of(&shared.line.clock);
+        let mut turn = LayerTurn { connection: &mut state.conn, clock, woken: &mut woken };
         let mut layer = begin(&mut turn);
         // What came before it.
         for dir in Dir::ALL {
             layer.on_stream(&mut turn, StreamEvent::Opened(dir));
         }
         layer.on_datagrams(&mut turn);
+        layer.on_told(&mut turn);
         state.layer = Some(Box::new(layer));
         drop(state);
         shared.nudge();
@@ -75,7 +77,8 @@ impl<L: Layer> Layered<L> {
         let shared = self.connection.shared();
         let mut state = shared.lock();
         let LockedState { conn, layer, .. } = &mut *state;
-        let mut turn = LayerTurn { connection: conn, now: shared.now(), woken: &mut woken };
+        let clock = LayerClock::of(&shared.line.clock);
+        let mut turn = LayerTurn { connection: conn, clock, woken: &mut woken };
         let layer = layer.as_mut().and_then(|held| held.any().downcast_mut());
         let result = verb(layer.expect("the layer came with the handle, and stays"), &mut turn);
         drop(state);

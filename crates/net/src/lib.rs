@@ -124,7 +124,7 @@ pub use error::{
     ConnectError, DatagramError, ExportError, ReadError, ReadExactError, ReadToEndError, ReceiveError,
     SendError, TryDatagramError, TrySendError, WriteError,
 };
-pub use layer::{Layer, LayerTurn};
+pub use layer::{Layer, LayerClock, LayerTurn};
 pub use layered::{LayerTaken, Layered};
 pub use messages::{Deadline, MessageSender, MessageTicket};
 pub use moves::Move;

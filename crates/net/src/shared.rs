@@ -10,7 +10,7 @@ use quickset_quic::{
 };
 
 use crate::ensemble::EnsembleShare;
-use crate::layer::{AnyLayer, LayerTurn};
+use crate::layer::{AnyLayer, LayerClock, LayerTurn};
 use crate::line;
 use crate::moves::{Move, MoveLog};
 use crate::queue::OutcomeQueue;
@@ -51,7 +51,8 @@ pub(crate) struct Shared {
 
 /// What the lock guards.
 pub(crate) struct LockedState {
-    pub(crate) conn: quic::Connection,
+    /// In a place of its own: it is large, and this is moved until the lock has it.
+    pub(crate) conn: Box<quic::Connection>,
     pub(crate) timer: Timer,
     pub(crate) share: EnsembleShare,
     /// Turns of the driver that acknowledgements may still wait for what the application answers.
@@ -93,7 +94,7 @@ impl Shared {
     pub(crate) fn new(
         key: ConnectionKey,
         line: Arc<ConnectionLine>,
-        conn: quic::Connection,
+        conn: Box<quic::Connection>,
         server_name: Option<String>,
     ) -> Self {
         let state = LockedState {
@@ -334,7 +335,9 @@ impl LockedState {
 
     /// Collects all that the connection has to tell.
     pub(crate) fn collect(&mut self, now: Time, news: &mut TurnNews) {
+        let mut told = false;
         while let Some(event) = self.conn.poll_event() {
+            told = true;
             let event = if self.layer.is_some() { self.on_layer(now, event, news) } else { Some(event) };
             let Some(event) = event else { continue };
             match event {
@@ -362,6 +365,13 @@ impl LockedState {
                 _ => {}
             }
         }
+        if let Self { conn, layer: Some(layer), .. } = self {
+            if told {
+                let clock = LayerClock::at(now);
+                let mut turn = LayerTurn { connection: conn, clock, woken: &mut news.wakes };
+                layer.layer().on_told(&mut turn);
+            }
+        }
         while let Some(signal) = self.conn.poll_signal() {
             news.signals.push(signal);
         }
@@ -370,7 +380,8 @@ impl LockedState {
     /// Tells the layer, and returns what others are to hear, too.
     fn on_layer(&mut self, now: Time, event: Event, news: &mut TurnNews) -> Option<Event> {
         let Self { conn, layer: Some(layer), .. } = self else { return Some(event) };
-        let (layer, mut turn) = (layer.layer(), LayerTurn { connection: conn, now, woken: &mut news.wakes });
+        let (layer, clock) = (layer.layer(), LayerClock::at(now));
+        let mut turn = LayerTurn { connection: conn, clock, woken: &mut news.wakes };
         match event {
             Event::Stream(event) => layer.on_stream(&mut turn, event),
             Event::Datagram(_) => layer.on_datagrams(&mut turn),

@@ -164,7 +164,7 @@ pub mod driver {
 /// Protocols above a connection that own its streams, as `h3` does: see
 /// [`Connection::layered`](crate::Connection::layered).
 pub mod layer {
-    pub use quickset_net::{Layer, LayerTaken, LayerTurn, Layered};
+    pub use quickset_net::{Layer, LayerClock, LayerTaken, LayerTurn, Layered};
 }
 
 /// Congestion controllers of an application's own: how much may be in flight, and how fast it leaves.

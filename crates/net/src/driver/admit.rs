@@ -57,7 +57,7 @@ pub(super) fn admit(
             return None;
         }
     };
-    match quic::Connection::new(start) {
+    match quic::Connection::new(start).map(Box::new) {
         Ok(conn) => {
             debug_assert_eq!(conn.side(), Side::Server);
             hub.lobby().live[hub.shard] += 1;

@@ -105,12 +105,10 @@ impl Connection {
                 Ok(())
             }
             Frame::RetireConnectionId { sequence } => {
-                if let Some(wanted) = self.link.cids.on_retire(sequence)? {
+                if self.link.cids.on_retire(sequence)? {
                     self.link.candidates.on_retired(sequence);
                     self.common.signals.push_back(Signal::RetiredCid(sequence));
-                    if wanted > 0 {
-                        self.common.signals.push_back(Signal::NeedCids(wanted));
-                    }
+                    self.ask_for_ids();
                 }
                 Ok(())
             }

@@ -33,9 +33,11 @@ pub struct Content {
 /// What one look at the connection finds: whoever reads on need not come back for each packet's worth of it.
 #[derive(Debug, Default)]
 struct Ahead {
-    chunks: VecDeque<Bytes>,
+    /// The first; empty without. A short message is one piece, for which no list is made.
+    front: Bytes,
+    behind: VecDeque<Bytes>,
     trailers: Vec<Field>,
-    /// What comes behind the chunks: the end, or why there is none.
+    /// What comes behind all of these: the end, or why there is none.
     end: Option<Result<(), HttpError>>,
 }
 
@@ -133,16 +135,32 @@ impl Content {
 
 impl Ahead {
     fn is_empty(&self) -> bool {
-        self.chunks.is_empty() && self.end.is_none()
+        self.chunks() == 0 && self.end.is_none()
+    }
+
+    /// Pieces that were read.
+    fn chunks(&self) -> usize {
+        usize::from(!self.front.is_empty()) + self.behind.len()
+    }
+
+    fn push(&mut self, data: Bytes) {
+        if self.front.is_empty() {
+            self.front = data;
+        } else {
+            self.behind.push_back(data);
+        }
     }
 
     /// The next bytes, at most `max`.
     fn take(&mut self, max: usize) -> Option<Bytes> {
-        let front = self.chunks.front_mut()?;
-        if front.len() > max {
-            return Some(front.split_to(max));
+        if self.front.is_empty() {
+            return None;
         }
-        self.chunks.pop_front()
+        if self.front.len() > max {
+            return Some(self.front.split_to(max));
+        }
+        let next = self.behind.pop_front().unwrap_or_default();
+        Some(std::mem::replace(&mut self.front, next))
     }
 }
 
@@ -152,15 +170,15 @@ impl Http {
         // This may find the end, with which datagrams end.
         self.take_datagrams(turn);
         let mut room = CHUNK;
-        while room > 0 && ahead.chunks.len() < CHUNKS && ahead.end.is_none() {
+        while room > 0 && ahead.chunks() < CHUNKS && ahead.end.is_none() {
             match self.verb(turn, |machine, t| machine.read(t, id, room)) {
                 Ok(BodyRead::Data(data)) => {
                     room -= data.len();
-                    ahead.chunks.push_back(data);
+                    ahead.push(data);
                 }
                 Ok(BodyRead::Trailers(fields)) => ahead.trailers = fields,
                 Ok(BodyRead::Finished) => ahead.end = Some(Ok(())),
-                Ok(BodyRead::Blocked) if !ahead.chunks.is_empty() => break,
+                Ok(BodyRead::Blocked) if ahead.chunks() > 0 => break,
                 Ok(BodyRead::Blocked) => {
                     let Some(over) = self.over(turn) else {
                         self.slot(id).reader = Some(waker.clone());

@@ -8,7 +8,7 @@ use quickset_net::LayerTurn;
 use quickset_quic::StreamId;
 
 use super::HttpError;
-use super::http::{ExchangeHandle, Http, OnQuic, wait};
+use super::http::{ExchangeHandle, Http, on_quic, wait};
 
 /// The datagrams of an exchange (RFC 9297), both ways, beside its content: of a tunnel (extended CONNECT),
 /// for example. Clones are handles of the same ones.
@@ -85,7 +85,7 @@ impl ExchangeHandle {
 
     pub(super) fn max_datagram(&self) -> Option<usize> {
         self.link.layered.with(|_, turn| {
-            let max = OnQuic { connection: turn.connection, now: turn.now }.max_datagram()?;
+            let max = on_quic(turn).max_datagram()?;
             // RFC 9297 §2.1: the quarter of the stream's id goes before it.
             let header = match self.id.0 / 4 {
                 0..=0x3f => 1,

@@ -7,11 +7,10 @@ use std::sync::Arc;
 use std::task::{Poll, Waker};
 
 use bytes::Bytes;
-pub(super) use quickset_h3::OnQuic;
 use quickset_h3::{
-    Abort, Config, Connection as Machine, ErrorCode, Event, Priority, Request, Response, VerbRefusal,
+    Abort, Config, Connection as Machine, ErrorCode, Event, OnQuic, Priority, Request, Response, VerbRefusal,
 };
-use quickset_net::{Connection, Layer, LayerTaken, LayerTurn, Layered};
+use quickset_net::{Connection, Layer, LayerClock, LayerTaken, LayerTurn, Layered};
 use quickset_quic::{Protection, SendState, StreamEvent, StreamId};
 
 use super::HttpError;
@@ -99,7 +98,7 @@ impl Http {
     pub(super) fn verb<T>(
         &mut self,
         turn: &mut LayerTurn<'_>,
-        verb: impl FnOnce(&mut Machine, &mut OnQuic<'_>) -> T,
+        verb: impl FnOnce(&mut Machine, &mut OnTurn<'_>) -> T,
     ) -> T {
         let result = verb(&mut self.machine, &mut on_quic(turn));
         self.tell(turn);
@@ -299,10 +298,14 @@ impl Http {
 
     /// What came is told before what ends the exchange that it belongs to.
     pub(super) fn take_datagrams(&mut self, turn: &mut LayerTurn<'_>) {
+        let mut any = false;
         while let Some(data) = turn.connection.datagrams().recv() {
             self.machine.handle_datagram(&mut on_quic(turn), data);
+            any = true;
         }
-        self.tell(turn);
+        if any {
+            self.tell(turn);
+        }
     }
 
     pub(super) fn on_slot(
@@ -336,8 +339,12 @@ impl Layer for Http {
         if matches!(event, StreamEvent::Readable(id) if self.slots.contains_key(&id)) {
             self.take_datagrams(turn);
         }
-        self.machine.handle(&mut on_quic(turn), event);
+        self.machine.handle_among(&mut on_quic(turn), event);
         self.tell(turn);
+    }
+
+    fn on_told(&mut self, turn: &mut LayerTurn<'_>) {
+        self.verb(turn, |machine, t| machine.handled(t));
     }
 
     fn on_datagrams(&mut self, turn: &mut LayerTurn<'_>) {
@@ -405,7 +412,7 @@ impl ExchangeHandle {
     /// A verb of the machine, on this exchange.
     pub(super) fn verb<T>(
         &self,
-        verb: impl FnOnce(&mut Machine, &mut OnQuic<'_>, StreamId) -> Result<T, VerbRefusal>,
+        verb: impl FnOnce(&mut Machine, &mut OnTurn<'_>, StreamId) -> Result<T, VerbRefusal>,
     ) -> Result<T, HttpError> {
         self.link.layered.with(|http, turn| {
             if let Some(over) = http.over(turn) {
@@ -483,8 +490,11 @@ impl fmt::Debug for ExchangeHandle {
     }
 }
 
-fn on_quic<'a>(turn: &'a mut LayerTurn<'_>) -> OnQuic<'a> {
-    OnQuic { connection: turn.connection, now: turn.now }
+/// The transport that a turn of the layer acts on.
+pub(super) type OnTurn<'a> = OnQuic<'a, LayerClock<'a>>;
+
+pub(super) fn on_quic<'a>(turn: &'a mut LayerTurn<'_>) -> OnTurn<'a> {
+    OnQuic { connection: turn.connection, now: turn.clock }
 }
 
 /// What was found, or else the task waits for it.
