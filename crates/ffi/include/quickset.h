@@ -885,8 +885,8 @@ qs_status qs_endpoint_close(qs_endpoint endpoint, uint64_t code, const void *rea
 
 /**
  * Waits until no connection is left: each was closed by either side, and the peer has had time to hear of
- * it. A closed connection is left for three probe timeouts, a few round trips and some 100 ms, and says three
- * times in that time that it is over. `QS_EVENT_IDLE` tells when to try again.
+ * it. A closed connection is left for three probe timeouts, a few round trips and some 100 ms, and says
+ * three times in that time that it is over. `QS_EVENT_IDLE` tells when to try again.
  */
 qs_status qs_endpoint_wait_idle(qs_endpoint endpoint, int32_t timeout_ms);
 
@@ -1148,8 +1148,8 @@ qs_status qs_endpoint_close(qs_endpoint endpoint, uint64_t code, const void *rea
 
 /**
  * Waits until no connection is left: each was closed by either side, and the peer has had time to hear of
- * it. A closed connection is left for three probe timeouts, a few round trips and some 100 ms, and says three
- * times in that time that it is over. `QS_EVENT_IDLE` tells when to try again.
+ * it. A closed connection is left for three probe timeouts, a few round trips and some 100 ms, and says
+ * three times in that time that it is over. `QS_EVENT_IDLE` tells when to try again.
  */
 qs_status qs_endpoint_wait_idle(qs_endpoint endpoint, int32_t timeout_ms);
 
