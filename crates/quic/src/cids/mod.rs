@@ -154,13 +154,15 @@ impl Cids {
         self.remote.token = Some(token);
     }
 
-    /// The peer takes this many ids (active_connection_id_limit).
-    pub(crate) fn set_peer_limit(&mut self, limit: u64) {
+    /// The peer takes this many ids (active_connection_id_limit). Returns how many new ones to ask of
+    /// the endpoint.
+    pub(crate) fn set_peer_limit(&mut self, limit: u64) -> u64 {
         self.peer_limit = limit.min(LIMIT);
+        self.shortage()
     }
 
     /// Ids still to be asked of the endpoint, counted as asked for by this call.
-    pub(crate) fn shortage(&mut self) -> u64 {
+    fn shortage(&mut self) -> u64 {
         let missing = self.peer_limit.saturating_sub(self.local.len() as u64 + self.requested);
         self.requested += missing;
         missing
@@ -316,17 +318,17 @@ impl Cids {
         Ok(())
     }
 
-    /// RETIRE_CONNECTION_ID. True when the sequence number was alive, so that a fresh id may be
-    /// [due](Self::shortage). Whether its packet used that very id (RFC 9000 §19.16 lets us mind) is not
-    /// looked at: the packet has been routed, and nothing comes to harm.
-    pub(crate) fn on_retire(&mut self, sequence: u64) -> Result<bool, TransportError> {
+    /// RETIRE_CONNECTION_ID. Returns how many fresh ids to ask of the endpoint, when the sequence number
+    /// was alive. Whether its packet used that very id (RFC 9000 §19.16 lets us mind) is not looked at: the
+    /// packet has been routed, and nothing comes to harm.
+    pub(crate) fn on_retire(&mut self, sequence: u64) -> Result<Option<u64>, TransportError> {
         // Of those that are retired, too: the frame may come again (RFC 9000 §13.3).
         if sequence > self.newest {
             return Err(violation("retires a connection id that was never issued"));
         }
-        let Some(at) = self.local.iter().position(|l| l.cid.sequence == sequence) else { return Ok(false) };
+        let Some(at) = self.local.iter().position(|l| l.cid.sequence == sequence) else { return Ok(None) };
         self.local.remove(at);
-        Ok(true)
+        Ok(Some(self.shortage()))
     }
 
     /// What there is to send.
@@ -535,18 +537,14 @@ mod tests {
     #[test]
     fn retired_ids_of_ours_are_replaced() {
         let mut c = cids();
-        c.set_peer_limit(2);
-        assert_eq!(c.shortage(), 1);
-        assert_eq!(c.shortage(), 0, "asked for already");
+        assert_eq!(c.set_peer_limit(2), 1);
+        assert_eq!(c.set_peer_limit(2), 0, "asked for already");
         c.add_local([IssuedCid { sequence: 1, id: cid(101), token: token(1) }]);
         assert_eq!(c.want(), Want::Data);
-        assert!(c.on_retire(0).unwrap());
-        assert_eq!(c.shortage(), 1);
-        assert!(!c.on_retire(0).unwrap(), "a repeat is no fault");
-        assert!(c.on_retire(1).unwrap());
-        assert_eq!(c.shortage(), 1);
-        assert!(!c.on_retire(1).unwrap(), "nor that of the newest");
-        assert_eq!(c.shortage(), 0);
+        assert_eq!(c.on_retire(0).unwrap(), Some(1));
+        assert_eq!(c.on_retire(0).unwrap(), None, "a repeat is no fault");
+        assert_eq!(c.on_retire(1).unwrap(), Some(1));
+        assert_eq!(c.on_retire(1).unwrap(), None, "nor that of the newest");
         assert_eq!(c.on_retire(2).unwrap_err().code, Code::PROTOCOL_VIOLATION);
     }
 

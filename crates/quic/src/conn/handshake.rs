@@ -21,9 +21,6 @@ impl Connection {
         }
         if progress.complete {
             self.take_peer_params()?;
-            // A server, too, asks for more ids now: what a client costs that is never heard again is less
-            // without them, and they leave with what ends the handshake.
-            self.ask_for_ids();
             self.common.phase = Phase::Established;
             self.life.lifecycle.established();
             self.common.events.push_back(Event::Connected);
@@ -32,35 +29,29 @@ impl Connection {
                 // RFC 9001 §4.9.3: three probe timeouts for what was overtaken.
                 self.link.keys.end_early_at(self.common.now + 3 * self.link.pto());
                 // RFC 9001 §4.1.2: for the server, complete is confirmed.
-                // Whoever is told that an address is proven shows that to be believed: not before it is.
-                self.life.confirmation.announce(self.link.path.is_validated());
+                let tokens = self.new_tokens();
+                self.life.confirmation.announce(tokens);
                 self.confirmed();
             }
         }
         Ok(())
     }
 
-    /// Asks the endpoint for the ids that the peer may still be told of.
-    pub(crate) fn ask_for_ids(&mut self) {
-        let wanted = self.link.cids.shortage();
-        if wanted > 0 {
-            self.common.signals.push_back(Signal::NeedCids(wanted));
-        }
-    }
-
-    /// Makes the client's tokens, if they are still owed (RFC 9000 §8.1.3): when they are about to leave, as
-    /// a client that is gone with the end of its handshake needs none. The version is settled: RFC 9369 §5
-    /// has tokens be good in that of their connection alone.
-    pub(crate) fn make_tokens(&mut self) {
-        // Of a path that the client has moved to since, once that is proven, too.
-        if !self.life.confirmation.owes_tokens() || !self.link.path.is_validated() {
-            return;
-        }
-        let SideState::Server { seal, .. } = &self.life.handshake.side else { return };
+    /// RFC 9000 §8.1.3. The version is settled: RFC 9369 §5 has tokens be good in that of their connection
+    /// alone.
+    fn new_tokens(&mut self) -> Vec<Vec<u8>> {
         let mut rng = self.link.path.numbering.fork();
-        let client = self.link.path.address.remote.ip();
-        let tokens = new_tokens(&**seal, &mut rng, self.common.now, client, self.common.version);
-        self.life.confirmation.give(tokens);
+        match &self.life.handshake.side {
+            // Whoever is told that an address is proven shows that to be believed: not before it is.
+            SideState::Server { seal, .. } if self.link.path.is_validated() => new_tokens(
+                &**seal,
+                &mut rng,
+                self.common.now,
+                self.link.path.address.remote.ip(),
+                self.common.version,
+            ),
+            _ => Vec::new(),
+        }
     }
 
     /// The handshake is confirmed (RFC 9001 §4.1.2): Handshake keys go (RFC 9001 §4.9.2).
@@ -122,7 +113,10 @@ impl Connection {
             // RFC 9000 §5.1.1: its sequence number is 1.
             self.link.cids.on_new(1, 0, preferred.id, preferred.token)?;
         }
-        self.link.cids.set_peer_limit(params.active_connection_id_limit);
+        let wanted = self.link.cids.set_peer_limit(params.active_connection_id_limit);
+        if wanted > 0 {
+            self.common.signals.push_back(Signal::NeedCids(wanted));
+        }
         let mtu = usize::try_from(params.max_udp_payload_size).unwrap_or(usize::MAX);
         let before = self.link.path.mtu;
         self.link.path.limit_mtu(mtu);

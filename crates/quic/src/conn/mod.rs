@@ -195,8 +195,6 @@ impl Connection {
     /// Reports the end, once.
     pub(crate) fn over(&mut self, why: Closed) {
         if self.common.stats.closed.is_none() {
-            // Nobody is told of other ids any more.
-            self.common.signals.retain(|signal| !matches!(signal, Signal::NeedCids(_)));
             self.traffic.collect(&mut self.common.events);
             self.trace_over(&why);
             self.common.stats.closed = Some(Box::new(why.clone()));

@@ -6,8 +6,6 @@ use crate::packet::{FrameToken, PacketWriter, Want};
 #[derive(Debug, Default)]
 pub(crate) struct Confirmation {
     done: ConfirmationTold,
-    /// Tokens are to be made before the next packet.
-    owes_tokens: bool,
     tokens: Vec<(ConfirmationTold, Vec<u8>)>,
 }
 
@@ -23,19 +21,9 @@ enum ConfirmationTold {
 }
 
 impl Confirmation {
-    /// The handshake is confirmed: the client is told so, and given tokens if it is to have some.
-    pub(crate) fn announce(&mut self, with_tokens: bool) {
+    /// The handshake is confirmed: this is what the client is told.
+    pub(crate) fn announce(&mut self, tokens: Vec<Vec<u8>>) {
         self.done = ConfirmationTold::Due;
-        self.owes_tokens = with_tokens;
-    }
-
-    pub(crate) fn owes_tokens(&self) -> bool {
-        self.owes_tokens
-    }
-
-    /// These are the tokens.
-    pub(crate) fn give(&mut self, tokens: Vec<Vec<u8>>) {
-        self.owes_tokens = false;
         self.tokens = tokens.into_iter().map(|t| (ConfirmationTold::Due, t)).collect();
     }
 

@@ -105,10 +105,12 @@ impl Connection {
                 Ok(())
             }
             Frame::RetireConnectionId { sequence } => {
-                if self.link.cids.on_retire(sequence)? {
+                if let Some(wanted) = self.link.cids.on_retire(sequence)? {
                     self.link.candidates.on_retired(sequence);
                     self.common.signals.push_back(Signal::RetiredCid(sequence));
-                    self.ask_for_ids();
+                    if wanted > 0 {
+                        self.common.signals.push_back(Signal::NeedCids(wanted));
+                    }
                 }
                 Ok(())
             }

@@ -41,10 +41,7 @@ const BEFORE_DATA: &[ControlSource] = &[
     // The end of the handshake: the peer holds keys and timers until it knows.
     ControlSource {
         need: |this| this.life.confirmation.want().into(),
-        write: |this, w, _| {
-            this.make_tokens();
-            this.life.confirmation.write(w);
-        },
+        write: |this, w, _| this.life.confirmation.write(w),
     },
     // Connection ids: few, and somebody waits for a spare one.
     ControlSource { need: |this| this.link.cids.want().into(), write: |this, w, _| this.link.cids.write(w) },

@@ -1,7 +1,6 @@
 //! How a connection ends: who hears of it, what is said again, what goes (RFC 9000 §10).
 
 use super::*;
-use crate::Signal;
 
 /// RFC 9000 §5.3, §10.2, §19.19.
 #[test]
@@ -51,7 +50,6 @@ fn a_farewell_acknowledges_what_came_before_it() {
 /// own last flight is still to come.
 fn met() -> Joined {
     let mut pair = begun(TransportConfig::fixed_mtu(1200), TransportConfig::fixed_mtu(1200), 900);
-    assert!(!asks_for_ids(&signals(&mut pair.server)), "a hello alone costs none");
     let mut flight = drain(&mut pair.server, pair.now, address(2));
     pair.client.handle(pair.now, Input::Received(&mut flight));
     assert_eq!(pair.client.poll(pair.now, &mut Batch::new()), Poll::Event);
@@ -86,37 +84,6 @@ fn who_closes_at_once_ends_the_handshake_first() {
     let _ = pair.server.poll(pair.now, &mut Batch::new());
     assert_eq!(pair.server.poll_event(), Some(Event::Connected));
     assert_eq!(pair.server.closed(), Some(&Closed::ByApplication { code: 42, reason: b"done".to_vec() }));
-}
-
-/// What the connection asks of its endpoint now.
-fn signals(connection: &mut Connection) -> Vec<Signal> {
-    std::iter::from_fn(|| connection.poll_signal()).collect()
-}
-
-fn asks_for_ids(signals: &[Signal]) -> bool {
-    signals.iter().any(|signal| matches!(signal, Signal::NeedCids(_)))
-}
-
-/// RFC 9000 §5.1.1, §8.1.3: ids and tokens are for clients that go on. A hello alone costs none, and neither
-/// does a client that is gone with the end of its handshake.
-#[test]
-fn ids_and_tokens_are_made_for_clients_that_go_on() {
-    for goes_on in [true, false] {
-        let mut pair = met();
-        if !goes_on {
-            pair.client.close(pair.now, 42, b"done");
-        }
-        let mut sent = drain(&mut pair.client, pair.now, address(1));
-        pair.server.handle(pair.now, Input::Received(&mut sent));
-        assert!(pair.server.life.confirmation.owes_tokens());
-        assert_eq!(asks_for_ids(&signals(&mut pair.server)), goes_on);
-        let mut answer = drain(&mut pair.server, pair.now, address(2));
-        assert_eq!(pair.server.life.confirmation.owes_tokens(), !goes_on);
-        pair.client.handle(pair.now, Input::Received(&mut answer));
-        let events: Vec<Event> = std::iter::from_fn(|| pair.client.poll_event()).collect();
-        let tokens = events.iter().filter(|event| matches!(event, Event::NewToken(_))).count();
-        assert_eq!(tokens, if goes_on { 2 } else { 0 });
-    }
 }
 
 /// The end of the handshake is a certificate that no datagram holds: then the handshake is given up.
