@@ -55,7 +55,7 @@ fn lab(quickset: &Path, dir: &Path) -> Result<()> {
 fn demo(quickset: &Path, dir: &Path) -> Result<()> {
     let page = dir.join("demo.html");
     run(Command::new(quickset).args(["demo", "--pace", "10", "-o"]).arg(&page))?;
-    draw(&page, "docs/demo.png", "--window-size=900,2140")
+    draw(&page, "docs/demo.png", "--window-size=900,2090")
 }
 
 fn draw(page: &Path, picture: &str, size: &str) -> Result<()> {
