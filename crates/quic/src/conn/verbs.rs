@@ -20,7 +20,9 @@ use crate::stats::{EcnStats, MtuStats, Stats};
 pub struct Flight {
     /// The address that it goes to.
     pub remote: SocketAddr,
-    /// Bytes in flight (RFC 9002 §2).
+    /// Bytes in flight (RFC 9002 §2), of which something is still expected to be heard: none once the
+    /// connection closes, or while probe timeouts pass without an answer. A peer that says nothing would keep
+    /// the room of others otherwise.
     pub bytes: u64,
     /// There is more to send, which congestion control does not let leave yet, or had no turn so far.
     pub more: bool,
@@ -198,8 +200,7 @@ impl Connection {
         let rtt = path.recovery.rtt();
         Flight {
             remote: path.address.remote,
-            // Of what it sent nobody is heard any more once it closes.
-            bytes: if is_open { path.recovery.in_flight() } else { 0 },
+            bytes: if is_open && path.recovery.pto_count() == 0 { path.recovery.in_flight() } else { 0 },
             more: is_open && self.wants_data(),
             lost: self.common.stats.lost_packets,
             trip: rtt.adjusted(),

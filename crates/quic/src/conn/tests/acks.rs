@@ -179,6 +179,24 @@ fn where_nothing_is_to_be_carried_one_probe_will_do() {
     }
 }
 
+/// A peer that acknowledges nothing keeps the room of other connections no longer than a probe timeout; once
+/// it does, what is under way counts again.
+#[test]
+fn what_nobody_answers_for_is_no_flight() {
+    let mut pair = quiet(AckPolicy::default());
+    let id = pair.client.streams().open(Dir::Uni).expect("a stream");
+    pair.client.send_stream(id).write(&mut Bytes::from_static(&[7; 5000])).expect("room");
+    drain(&mut pair.client, pair.now, address(1));
+    assert!(pair.client.flight().bytes >= 5000, "{:?}", pair.client.flight());
+    pair.now = pair.client.link.path.recovery.deadline(true).expect("something is in flight").0;
+    pair.client.handle(pair.now, Input::Timer);
+    assert_eq!(pair.client.flight().bytes, 0);
+    pair.settle();
+    pair.client.send_stream(id).write(&mut Bytes::from_static(&[7; 1000])).expect("room");
+    drain(&mut pair.client, pair.now, address(1));
+    assert!(pair.client.flight().bytes >= 1000, "{:?}", pair.client.flight());
+}
+
 /// RFC 9000 §13.4.2, RFC 9002 §7.1: marks are counted on all packets, and each is a sign of congestion,
 /// though the one that has it be an acknowledgement and nothing else.
 #[test]
