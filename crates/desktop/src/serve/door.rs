@@ -9,8 +9,8 @@ use super::{HouseRooms, ViewerOwner};
 use crate::error::LinkError;
 use crate::link::{IncomingMessages, MessageOutbox, PeerLink};
 use crate::message::{
-    ADAPTIVE, CLIPBOARD, ClientOffer, FULL_COLOUR, FromClient, FromServer, Hello, MessageFault, PATCHES,
-    Permissions, SHOWN, ScreenOrder, VisitId, Welcome, code,
+    CLIPBOARD, ClientOffer, FromClient, FromServer, Hello, MessageFault, Permissions, SHOWN, ScreenOrder,
+    VisitId, Welcome, code,
 };
 use crate::trust::{
     ClientGate, Denial, DesktopLabel, DeviceRights, GateEntry, Now, PageEntry, PageLinks, ProvenKey,
@@ -22,14 +22,8 @@ use crate::trust::{
 pub(crate) struct Admitted {
     pub(crate) control: IncomingMessages<FromClient>,
     pub(crate) control_out: MessageOutbox,
-    /// It takes the clipboard on a stream of its own.
-    pub(crate) takes_texts: bool,
-    /// It takes pixels in adaptive codes.
-    pub(crate) adaptive: bool,
-    /// It takes pixels of a part of a cell.
-    pub(crate) patches: bool,
-    /// It takes JPEG with colours at full resolution.
-    pub(crate) full_colour: bool,
+    /// What it understands beyond version 1: asked by [`takes`](Self::takes).
+    features: u64,
     /// Whether it hears, where there is something to be heard: from the beginning, or when it says so.
     pub(crate) hears: Option<HearsFrom>,
     /// What it may do.
@@ -38,6 +32,13 @@ pub(crate) struct Admitted {
     pub(crate) desktop: ServedDesktop,
     /// What it does there.
     pub(super) turn: VisitTurn,
+}
+
+impl Admitted {
+    /// Whether the client understands this feature, as HELLO has it: [`CLIPBOARD`] and others.
+    pub(super) fn takes(&self, feature: u64) -> bool {
+        self.features & feature != 0
+    }
 }
 
 /// From when on a client is sent sound (DT-76).
@@ -141,22 +142,8 @@ async fn hear(
     let terms = ClientTerms { permissions, hears, ..rooms.shared.terms };
     let turn = welcome(&mut control_out, terms, &desktop, claim).await?;
     tracing::info!(from = %client.address, %key, by = ?entry.by, "came in");
-    // DT-46, DT-77, DT-82, DT-85.
-    let [takes_texts, adaptive, patches, full_colour] =
-        [CLIPBOARD, ADAPTIVE, PATCHES, FULL_COLOUR].map(|feature| hello.features & feature != 0);
-    let hears = hears.then_some(HearsFrom::Beginning);
-    let admitted = Admitted {
-        control,
-        control_out,
-        takes_texts,
-        adaptive,
-        patches,
-        full_colour,
-        hears,
-        permissions,
-        desktop,
-        turn,
-    };
+    let (features, hears) = (hello.features, hears.then_some(HearsFrom::Beginning));
+    let admitted = Admitted { control, control_out, features, hears, permissions, desktop, turn };
     Ok(AdmittedBy { admitted, entry })
 }
 
@@ -203,22 +190,8 @@ async fn hear_page(
     let turn = welcome(&mut control_out, terms, &desktop, claim).await?;
     tracing::info!(from = %address, link = ?entry.link, "a page came in");
     // Pages are not older than what they are served by, unless they were loaded before that was.
-    let takes_texts = true;
-    let [adaptive, patches, full_colour] =
-        [ADAPTIVE, PATCHES, FULL_COLOUR].map(|feature| hello.features & feature != 0);
-    let hears = hears.then_some(HearsFrom::Asking);
-    let admitted = Admitted {
-        control,
-        control_out,
-        takes_texts,
-        adaptive,
-        patches,
-        full_colour,
-        hears,
-        permissions,
-        desktop,
-        turn,
-    };
+    let (features, hears) = (hello.features | CLIPBOARD, hears.then_some(HearsFrom::Asking));
+    let admitted = Admitted { control, control_out, features, hears, permissions, desktop, turn };
     Ok(AdmittedBy { admitted, entry })
 }
 

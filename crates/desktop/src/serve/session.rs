@@ -21,7 +21,10 @@ use super::vnc::VncCommand;
 use crate::channel::DesktopChannel;
 use crate::error::LinkError;
 use crate::link::{IncomingMessages, MessageOutbox, PeerLink};
-use crate::message::{ClipboardMessage, FromClient, FromServer, InputCopy, Permissions, ScreenOrder, code};
+use crate::message::{
+    ADAPTIVE, CLIPBOARD, ClipboardMessage, FULL_COLOUR, FromClient, FromServer, InputCopy, PATCHES,
+    Permissions, ScreenOrder, code,
+};
 use crate::sender::{JpegQuality, LinkEstimate, ScreenItem, SenderConfig};
 use crate::sound::give::{NumberedFrames, give_sound};
 
@@ -61,20 +64,21 @@ impl ClientSession {
             order,
             budget,
             quality: shared.quality,
-            adaptive: admitted.adaptive,
-            patches: admitted.patches,
-            full_colour: admitted.full_colour,
+            adaptive: admitted.takes(ADAPTIVE),
+            patches: admitted.takes(PATCHES),
+            full_colour: admitted.takes(FULL_COLOUR),
             ..SenderConfig::default()
         };
         let hears = watch::Sender::new(admitted.hears == Some(HearsFrom::Beginning));
         let sound = shared.sound.clone().filter(|_| admitted.hears.is_some());
+        let takes_texts = admitted.takes(CLIPBOARD);
         let session = Self {
             seat: admitted.desktop.stage.sit(config),
             link,
             control: admitted.control,
             control_out: admitted.control_out,
             permissions: admitted.permissions,
-            takes_texts: admitted.takes_texts,
+            takes_texts,
             sound: sound.map(|source| NumberedFrames::new(source, hears.subscribe())),
             hears,
             commands: admitted.desktop.commands,
