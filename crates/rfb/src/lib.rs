@@ -46,6 +46,7 @@
 mod client;
 mod clipboard;
 mod crc;
+mod damage;
 mod error;
 mod framebuffer;
 mod inlet;
@@ -63,6 +64,7 @@ mod vnc_auth;
 pub use client::{Client, ClientConfig, ClientEvent, RfbExtension, ServerInit};
 pub use clipboard::{ClipboardCaps, ExtendedClipboard, Formats};
 pub use crc::crc32;
+pub use damage::{CopyRect, Damage};
 pub use error::{Error, RawRect, RfbRefusal};
 pub use framebuffer::{Framebuffer, Outside, TooLarge};
 pub use part::Part;

@@ -129,7 +129,7 @@ impl WasmViewer {
         if changes.resized {
             self.changed.push(self.viewer.screen().bounds());
         } else {
-            self.changed.extend_from_slice(changes.dirty.rects());
+            self.changed.extend_from_slice(changes.damage.area().rects());
         }
         changes.resized
     }

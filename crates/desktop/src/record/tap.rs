@@ -41,8 +41,9 @@ impl RecorderTap {
             self.recorder.push(RecorderNews::Picture(screen.clone()));
         } else if !lengths.is_empty() {
             self.recorder.push(RecorderNews::Messages(messages, lengths));
-        } else if self.by_pixels && !changes.dirty.is_empty() {
-            let parts = changes.dirty.rects().iter().filter_map(|&rect| {
+        } else if self.by_pixels && !changes.damage.is_empty() {
+            let area = changes.damage.area();
+            let parts = area.rects().iter().filter_map(|&rect| {
                 let mut pixels = Vec::new();
                 screen.read(rect, &mut pixels).ok()?;
                 Some((rect, pixels))

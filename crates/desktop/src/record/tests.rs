@@ -1,7 +1,7 @@
 use std::fs::File;
 use std::io::BufReader;
 
-use quickset_rfb::Region;
+use quickset_rfb::Damage;
 use quickset_screen::recording::RecordingPlayer;
 
 use super::*;
@@ -32,7 +32,7 @@ fn screen(colour: u32) -> Framebuffer {
 }
 
 fn all(screen: &Framebuffer) -> Changes {
-    Changes { resized: false, dirty: Region::from(screen.bounds()) }
+    Changes { resized: false, damage: Damage::from(screen.bounds()) }
 }
 
 /// One colour for a screen of 8 x 4, as a session sends it.

@@ -2,7 +2,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use quickset_rfb::{
-    Cursor, Framebuffer, Leds, Rect, Region, Resize, ResizeReason, ResizeStatus, Screen, TooLarge,
+    Cursor, Damage, Framebuffer, Leds, Rect, Resize, ResizeReason, ResizeStatus, Screen, TooLarge,
 };
 use tokio::sync::Notify;
 
@@ -65,7 +65,7 @@ struct ViewerSlot {
 /// What a viewer has not been told yet.
 #[derive(Debug, Default)]
 pub(crate) struct ViewerNews {
-    pub(crate) dirty: Region,
+    pub(crate) damage: Damage,
     pub(crate) size: bool,
     pub(crate) answers: SizeAnswers,
     pub(crate) cursor: bool,
@@ -175,8 +175,7 @@ impl ViewerScreen {
             state.screen.resize(width, height)?;
             let bounds = state.screen.bounds();
             state.tell(|news| {
-                news.dirty.clip(bounds);
-                news.dirty.add(bounds);
+                news.damage = Damage::from(bounds);
                 news.size = true;
             });
         }
@@ -186,17 +185,19 @@ impl ViewerScreen {
         Ok(())
     }
 
-    /// Pixels have changed: those of `region` are as in `from`, which has the same size.
-    pub(crate) fn draw(&self, from: &Framebuffer, region: &Region) {
+    /// Pixels have changed, as `damage` says: they are as in `from`, which has the same size.
+    pub(crate) fn draw(&self, from: &Framebuffer, damage: &Damage) {
         let mut state = self.lock();
         let bounds = state.screen.bounds().intersection(from.bounds());
-        for rect in region.rects().iter().map(|r| r.intersection(bounds)).filter(|r| !r.is_empty()) {
+        let mut area = damage.area();
+        area.clip(bounds);
+        for &rect in area.rects() {
             let taken = state.screen.take(rect, from);
             debug_assert_eq!(taken, Ok(()), "both hold the rectangle");
         }
         state.tell(|news| {
-            news.dirty.union(region);
-            news.dirty.clip(bounds);
+            news.damage.then(damage);
+            news.damage.clip(bounds);
         });
     }
 
@@ -377,8 +378,8 @@ impl ViewerScreenState {
         let after = area(&self.overlay);
         if !(before.is_empty() && after.is_empty()) {
             self.tell(|news| {
-                news.dirty.add(before);
-                news.dirty.add(after);
+                news.damage.add(before);
+                news.damage.add(after);
             });
         }
     }
@@ -450,7 +451,7 @@ impl ViewerSeat {
 
     /// The area that is to be drawn again.
     pub(crate) fn dirty(&self, rect: Rect) {
-        self.look(|_, news| news.dirty.add(rect));
+        self.look(|_, news| news.damage.add(rect));
     }
 
     pub(crate) fn inputs(&self) -> &Inputs {

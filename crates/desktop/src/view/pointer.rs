@@ -1,4 +1,4 @@
-use quickset_rfb::{Cursor, Framebuffer, Rect};
+use quickset_rfb::{Cursor, Framebuffer, Rect, Region};
 
 use super::desk::ViewerScreenState;
 
@@ -8,6 +8,8 @@ use super::desk::ViewerScreenState;
 pub(super) struct Painted {
     at: Option<(u16, u16)>,
     area: Rect,
+    /// What was painted on the screen when it was last told of it.
+    told: Region,
 }
 
 impl Painted {
@@ -24,7 +26,7 @@ impl Painted {
     }
 
     /// The screen as this viewer sees it: the box above the picture, and the pointer above the box.
-    pub(super) fn paint<'a>(&self, desk: &'a mut ViewerScreenState) -> PaintedScreen<'a> {
+    pub(super) fn paint<'a>(&mut self, desk: &'a mut ViewerScreenState) -> PaintedScreen<'a> {
         let ViewerScreenState { screen, cursor, overlay, .. } = desk;
         let mut below = Vec::new();
         if let Some(words) = overlay.shown() {
@@ -41,7 +43,10 @@ impl Painted {
                 screen.draw(cursor, x, y);
             }
         }
-        PaintedScreen { screen, below }
+        let mut only_here = std::mem::take(&mut self.told);
+        below.iter().for_each(|(area, _)| self.told.add(*area));
+        only_here.union(&self.told);
+        PaintedScreen { screen, below, only_here }
     }
 }
 
@@ -58,6 +63,8 @@ fn keep(screen: &Framebuffer, area: Rect, below: &mut Vec<(Rect, Vec<u32>)>) -> 
 #[derive(Debug)]
 pub(super) struct PaintedScreen<'a> {
     pub(super) screen: &'a mut Framebuffer,
+    /// Where this viewer's screen is not everybody's, now or before it is told.
+    pub(super) only_here: Region,
     /// What was there, in the order in which it was painted over.
     below: Vec<(Rect, Vec<u32>)>,
 }

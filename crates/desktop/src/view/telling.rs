@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use quickset_rfb::{
-    Cursor, ExtendedClipboard as Extended, Formats, Leds, Part, Rect, Region, Resize, ResizeReason,
+    Cursor, Damage, ExtendedClipboard as Extended, Formats, Leds, Part, Rect, Resize, ResizeReason,
     ResizeStatus, RfbRefusal, Server, ViewerFeatures,
 };
 
@@ -23,8 +23,8 @@ pub(super) struct Telling {
     cursor: Option<Cursor>,
     name: Option<String>,
     leds: Option<Leds>,
-    region: Region,
-    /// Those of each rectangle of the region, one after the other.
+    damage: Damage,
+    /// Those of each of its dirty rectangles, one after the other.
     pixels: Vec<u32>,
     /// It answers a request for an update.
     pub(super) updates: bool,
@@ -101,32 +101,26 @@ impl Telling {
         shapes || !self.resizes.is_empty()
     }
 
-    /// Copies what is dirty in `area`. True when there was something.
+    /// Takes what has changed in `area`, with its pixels. True when there was something.
     pub(super) fn take_pixels(
         &mut self,
         shown: &PaintedScreen<'_>,
         news: &mut ViewerNews,
         area: Rect,
     ) -> bool {
-        let mut now = news.dirty.take();
-        let bounds = area.intersection(shown.screen.bounds());
-        if !bounds.contains(now.bounding()) {
-            news.dirty = now.clone();
-            news.dirty.remove(bounds);
-            now.clip(bounds);
-        }
-        self.pixels.reserve_exact(now.area());
-        for &rect in now.rects() {
+        self.damage = news.damage.take(area.intersection(shown.screen.bounds()));
+        let dirty = self.damage.dirty();
+        self.pixels.reserve_exact(dirty.area());
+        for &rect in dirty.rects() {
             let read = shown.screen.read(rect, &mut self.pixels);
             debug_assert_eq!(read, Ok(()), "it was clipped");
         }
-        self.region = now;
-        !self.region.is_empty()
+        !self.damage.is_empty()
     }
 
     /// Writes all of it, each size in an update of its own, and gives the memory of the pixels back.
     pub(super) fn write(self, rfb: &mut Server) -> Vec<u32> {
-        let Self { bell, asked, text, resizes, cursor, name, leds, region, mut pixels, .. } = self;
+        let Self { bell, asked, text, resizes, cursor, name, leds, damage, mut pixels, .. } = self;
         if bell {
             refused(rfb.bell());
         }
@@ -150,8 +144,11 @@ impl Telling {
             refused(leds.map_or(Ok(()), |leds| update.leds(leds)));
         }
         if let Ok(mut update) = rfb.update() {
+            for copy in damage.copies() {
+                refused(update.copy(copy.to, copy.x, copy.y));
+            }
             let mut rest = &pixels[..];
-            for &rect in region.rects() {
+            for &rect in damage.dirty().rects() {
                 let (here, others) = rest.split_at(rect.area());
                 rest = others;
                 let part = Part::new(rect, here).expect("as many were read");

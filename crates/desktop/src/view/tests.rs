@@ -1,10 +1,12 @@
 //! Viewers joined to the desk without sockets: what they are shown, and what they do.
 
+mod copies;
+
 use std::sync::Arc;
 
 use quickset_rfb::{
-    Client, ClientConfig, ClientEvent, Cursor, Encoding, ExtendedClipboard as Extended, Formats, Framebuffer,
-    Leds, PixelFormat, Rect, Region, Resize, ResizeReason, ResizeStatus, Screen, Security,
+    Client, ClientConfig, ClientEvent, CopyRect, Cursor, Damage, Encoding, ExtendedClipboard as Extended,
+    Formats, Framebuffer, Leds, PixelFormat, Rect, Resize, ResizeReason, ResizeStatus, Screen, Security,
 };
 
 use super::desk::ViewerScreen;
@@ -22,6 +24,7 @@ struct Person {
     updates: usize,
     bells: usize,
     pixels: usize,
+    copies: usize,
     said: Vec<String>,
     clipboard: Vec<Extended>,
     resizes: Vec<Resize>,
@@ -36,6 +39,7 @@ impl Person {
             updates: 0,
             bells: 0,
             pixels: 0,
+            copies: 0,
             said: Vec::new(),
             clipboard: Vec::new(),
             resizes: Vec::new(),
@@ -71,6 +75,10 @@ impl Person {
                 ClientEvent::Pixels { rect, pixels } => {
                     self.pixels += pixels.len();
                     self.screen.put(rect, pixels).unwrap();
+                }
+                ClientEvent::Copy { rect, x, y } => {
+                    self.copies += 1;
+                    self.screen.copy(rect, x, y).unwrap();
                 }
                 ClientEvent::UpdateEnd => self.updates += 1,
                 ClientEvent::Resize(resize) => {
@@ -113,9 +121,26 @@ fn desk(width: u16, height: u16) -> Arc<ViewerScreen> {
 fn paint(desk: &ViewerScreen, rect: Rect, colour: u32) {
     let mut from = desk.lock().screen.clone();
     from.fill(rect, colour).unwrap();
-    let mut region = Region::new();
-    region.add(rect);
-    desk.draw(&from, &region);
+    desk.draw(&from, &Damage::from(rect));
+}
+
+/// Copies a rectangle, as the link does.
+fn scroll(desk: &ViewerScreen, to: Rect, x: u16, y: u16) {
+    let mut from = desk.lock().screen.clone();
+    from.copy(to, x, y).unwrap();
+    let mut damage = Damage::new();
+    damage.copy(CopyRect { to, x, y });
+    desk.draw(&from, &damage);
+}
+
+/// A pixel a colour.
+fn noise(width: u16, height: u16) -> Framebuffer {
+    let pixels: Vec<u32> = (0..u32::from(width) * u32::from(height))
+        .map(|n| n.wrapping_mul(2_654_435_761) & 0xff_ffff)
+        .collect();
+    let mut screen = Framebuffer::new(width, height, 64 * MIB).unwrap();
+    screen.put(screen.bounds(), &pixels).unwrap();
+    screen
 }
 
 fn rect(x: u16, y: u16, w: u16, h: u16) -> Rect {
@@ -342,10 +367,8 @@ fn pointed(desk: &ViewerScreen, colour: u32, x: i32, y: i32) -> Framebuffer {
 #[test]
 fn who_has_no_pointer_of_its_own_sees_it_on_the_screen() {
     let desk = desk(64, 48);
-    let noise: Vec<u32> = (0..64 * 48_u32).map(|n| n.wrapping_mul(2_654_435_761) & 0xff_ffff).collect();
-    let mut from = desk.lock().screen.clone();
-    from.put(rect(0, 0, 64, 48), &noise).unwrap();
-    desk.draw(&from, &Region::from(rect(0, 0, 64, 48)));
+    let from = noise(64, 48);
+    desk.draw(&from, &Damage::from(rect(0, 0, 64, 48)));
     let mut person = Person::with(&desk, &[Encoding::Raw]);
     let mut other = Person::new(&desk, ClientConfig::default());
     let mut all = |at: Option<(i32, i32)>, colour: u32| {
@@ -653,7 +676,7 @@ fn what_a_viewer_is_told_is_as_it_was_when_the_desk_was_looked_at() {
         let noise: Vec<u32> = (0..90 * 64_u32).map(|n| n.wrapping_mul(2_654_435_761) >> 8).collect();
         let mut from = desk.lock().screen.clone();
         from.put(rect(101, 13, 90, 64), &noise).unwrap();
-        desk.draw(&from, &Region::from(rect(101, 13, 90, 64)));
+        desk.draw(&from, &Damage::from(rect(101, 13, 90, 64)));
         let then = desk.lock().screen.clone();
         let telling = person.viewer.look().unwrap();
         // What others do meanwhile waits for nothing, and comes with the next update.

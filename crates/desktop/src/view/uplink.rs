@@ -459,8 +459,8 @@ impl Drawing<'_> {
             desk.resize(width, height).map_err(too_large)?;
             size = Some((width, height));
         }
-        if !changes.dirty.is_empty() {
-            desk.draw(screen, &changes.dirty);
+        if !changes.damage.is_empty() {
+            desk.draw(screen, &changes.damage);
             stats.lock().totals.batches += 1;
         }
         if let Some(tap) = &mut self.tap {

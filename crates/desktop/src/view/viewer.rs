@@ -336,10 +336,16 @@ impl LocalViewer {
             // For who has the shape it stays for `take_shape`.
             let other_shape = paints && std::mem::take(&mut news.cursor);
             for area in painted.follow(desk, paints, other_shape) {
-                news.dirty.add(area);
+                news.damage.add(area);
             }
             let told = telling.take_shape(desk, news, *features);
-            let drawn = telling.take_pixels(&painted.paint(desk), news, area.unwrap_or_default());
+            let shown = painted.paint(desk);
+            if features.copy_rect {
+                news.damage.spoil(&shown.only_here);
+            } else {
+                news.damage.drop_copies();
+            }
+            let drawn = telling.take_pixels(&shown, news, area.unwrap_or_default());
             told || drawn || *full
         });
         if ask {

@@ -48,7 +48,7 @@ impl Recorded {
         if self.writer.wants_picture() || self.by_pixels && changes.resized {
             self.writer.picture(now, screen.clone());
         } else if self.by_pixels {
-            for &rect in changes.dirty.rects() {
+            for &rect in changes.damage.area().rects() {
                 let mut pixels = Vec::new();
                 screen.read(rect, &mut pixels).unwrap();
                 self.writer.pixels(now, rect, &pixels).unwrap();

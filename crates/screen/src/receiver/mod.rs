@@ -14,7 +14,7 @@ mod watch;
 use std::collections::VecDeque;
 
 use quickset_base::{Duration, Time};
-use quickset_rfb::{Framebuffer, Rect, Region};
+use quickset_rfb::{CopyRect, Damage, Framebuffer, Rect};
 
 use self::watch::{MarkWatch, Position};
 use crate::codec::{CodedPixels, ItemKind, MAX_DECODED, RectangleDecoder, max_written};
@@ -70,8 +70,8 @@ pub struct ScreenReceiver {
 pub struct Changes {
     /// It has another size.
     pub resized: bool,
-    /// These pixels are new.
-    pub dirty: Region,
+    /// What was drawn.
+    pub damage: Damage,
 }
 
 /// Counts since the beginning.
@@ -218,7 +218,7 @@ impl ScreenReceiver {
         self.screen.resize(w, h).map_err(|_| too_large)?;
         self.versions.resize(w, h);
         self.changes.resized = true;
-        self.changes.dirty = Region::from(self.screen.bounds());
+        self.changes.damage = Damage::from(self.screen.bounds());
         (self.epoch, self.next) = (epoch, self.next.max(item + 1));
         self.watch.seen(self.position());
         Ok(())
@@ -260,7 +260,7 @@ impl ScreenReceiver {
             coded => self.screen.put(rect, self.decoder.decode(rect, coded).map_err(fault)?),
         }
         .map_err(|_| fault("it is not inside the screen"))?;
-        self.changes.dirty.add(rect);
+        self.changes.damage.add(rect);
         Ok(())
     }
 
@@ -308,7 +308,7 @@ impl ScreenReceiver {
         if undone {
             self.report(item);
         }
-        self.changes.dirty.add(rect);
+        self.changes.damage.add(rect);
         Ok(())
     }
 
@@ -335,7 +335,7 @@ impl ScreenReceiver {
         }
         // DT-25.
         self.screen.copy(to, x, y).map_err(|_| outside)?;
-        self.changes.dirty.add(to);
+        self.changes.damage.copy(CopyRect { to, x, y });
         Ok(())
     }
 
@@ -351,7 +351,7 @@ impl ScreenReceiver {
                 self.screen.put(cell, &self.scratch).ok()?;
             }
         }
-        self.changes.dirty.add(to);
+        self.changes.damage.add(to);
         Some(())
     }
 

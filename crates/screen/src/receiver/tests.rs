@@ -68,7 +68,7 @@ fn the_examples_of_the_specification_are_drawn() {
     assert_eq!([row(0), row(1)], [[0, 1, 0, 1], [1, 0, 1, 0]]);
     r2.receive(&hex("01 05 07 00 00 42 80 41 d0 00 10")).unwrap();
     assert_eq!([pixel(&r2, 16, 16), pixel(&r2, 15, 16), pixel(&r2, 0, 0)], [0, 0xff_ffff, 0xff_ffff]);
-    assert_eq!(r2.changes().dirty.bounding(), Rect::sized(1280, 720));
+    assert_eq!(r2.changes().damage.area().bounding(), Rect::sized(1280, 720));
 }
 
 #[test]

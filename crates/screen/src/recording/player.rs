@@ -247,7 +247,7 @@ impl<R: Read + Seek> RecordingPlayer<R> {
     fn begin_picture(&mut self) {
         let mut old = mem::replace(&mut self.receiver, receiver(self.max_bytes));
         // Drawn before the recording ended, and never shown: not all that was shown is on it any more.
-        self.changes.dirty.union(&old.changes().dirty);
+        self.changes.damage.then(&old.changes().damage);
         self.before.get_or_insert_with(|| old.screen().clone());
         self.blank = true;
         (self.cursor, self.pointer) = (None, None);
@@ -260,14 +260,14 @@ impl<R: Read + Seek> RecordingPlayer<R> {
         match self.before.take() {
             // Viewers are not sent again what they have.
             Some(before) if before.bounds() == self.receiver.screen().bounds() => {
-                self.changes.dirty.union(&difference(&before, self.receiver.screen()));
+                self.changes.damage.union(&difference(&before, self.receiver.screen()));
             }
             _ => {
                 self.changes.resized |= new.resized;
-                self.changes.dirty.union(&new.dirty);
+                self.changes.damage.then(&new.damage);
             }
         }
-        self.changes.dirty.clip(self.receiver.screen().bounds());
+        self.changes.damage.clip(self.receiver.screen().bounds());
     }
 }
 

@@ -106,7 +106,7 @@ impl Take {
             self.writer.picture(self.now, self.receiver.screen().clone());
             self.pictures += 1;
         } else if self.by_pixels {
-            for &rect in changes.dirty.rects() {
+            for &rect in changes.damage.area().rects() {
                 let mut pixels = Vec::new();
                 self.receiver.screen().read(rect, &mut pixels).unwrap();
                 self.writer.pixels(self.now, rect, &pixels).unwrap();
@@ -226,7 +226,7 @@ impl Follower {
         if changes.resized {
             self.0.resize(player.screen().width(), player.screen().height()).unwrap();
         }
-        for &rect in changes.dirty.rects() {
+        for &rect in changes.damage.area().rects() {
             self.0.take(rect, player.screen()).unwrap();
         }
         assert_eq!(&self.0, player.screen(), "at {}", player.position());

@@ -1,9 +1,8 @@
 //! One message being filled.
 
 use bytes::Bytes;
-use quickset_rfb::Rect;
+use quickset_rfb::{CopyRect, Rect};
 
-use super::damage::Copy;
 use super::flights::ItemEffect;
 use super::touched::Touched;
 use crate::codec::{ItemKind, MAX_DECODED, max_written};
@@ -115,7 +114,7 @@ impl EncodedItem {
 }
 
 /// A copy, with the sum of versions in the order latest.
-pub(super) fn copy(copy: Copy, versions: Option<u64>) -> EncodedItem {
+pub(super) fn copy(copy: CopyRect, versions: Option<u64>) -> EncodedItem {
     let mut bytes = Vec::with_capacity(32);
     bytes.put_u8(ItemKind::Copy as u8);
     bytes.put_rect(copy.to);

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use quickset_base::{Duration, Time};
-use quickset_rfb::{Rect, Region};
+use quickset_rfb::{CopyRect, Rect, Region};
 
 use super::near::Focus;
 use crate::order::CELL;
@@ -19,45 +19,9 @@ pub(super) struct ScreenDamage {
     taken: bool,
     /// Something of it was sent, and its end was not told.
     in_turn: bool,
-    copies: VecDeque<Copy>,
+    copies: VecDeque<CopyRect>,
     /// Since when the RFB server's update is going on.
     open: Option<Time>,
-}
-
-/// A rectangle is copied to `to` from (`x`, `y`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Copy {
-    pub(super) to: Rect,
-    pub(super) x: u16,
-    pub(super) y: u16,
-}
-
-impl Copy {
-    pub(super) fn from(&self) -> Rect {
-        self.to.moved_to(self.x, self.y).unwrap_or(Rect::EMPTY)
-    }
-
-    /// It is worth being cut.
-    pub(super) fn is_tall(&self) -> bool {
-        self.to.height() > BAND
-    }
-
-    /// The same as copies of a few lines of cells, in an order in which none overwrites what a later one
-    /// reads.
-    fn bands(&self) -> Vec<Self> {
-        let first = self.to.top() / BAND;
-        let last = (self.to.bottom() - 1) / BAND;
-        let bands = (first..=last).filter_map(|n| {
-            let (top, bottom) = (n * BAND, (n + 1) * BAND);
-            let to = Rect::between(self.to.left(), top, self.to.right(), bottom).intersection(self.to);
-            Some(Self { to, x: self.x, y: self.y.checked_add(to.top() - self.to.top())? })
-        });
-        if self.y < self.to.top() { bands.rev().collect() } else { bands.collect() }
-    }
-
-    fn distance(&self) -> (i32, i32) {
-        (i32::from(self.to.left()) - i32::from(self.x), i32::from(self.to.top()) - i32::from(self.y))
-    }
 }
 
 impl ScreenDamage {
@@ -79,7 +43,7 @@ impl ScreenDamage {
     }
 
     /// The server has copied. True when the copy is worth sending.
-    pub(super) fn copy(&mut self, now: Time, copy: Copy) -> bool {
+    pub(super) fn copy(&mut self, now: Time, copy: CopyRect) -> bool {
         self.open.get_or_insert(now);
         let from = copy.from();
         // What the client does not have is not copied there: it is missing at the destination as well.
@@ -89,9 +53,7 @@ impl ScreenDamage {
         if self.copies.len() >= MAX_COPIES {
             self.drop_copies();
         } else if worth {
-            let (dx, dy) = copy.distance();
-            self.dirty.remove(copy.to);
-            self.dirty.union(&missing.moved_by(dx, dy));
+            self.dirty.follow(copy);
             self.turn.remove(copy.to);
             self.copies.push_back(copy);
             return true;
@@ -127,7 +89,7 @@ impl ScreenDamage {
     }
 
     /// A copy to send before any pixels. It waits for the pixels of its update, unless others are being sent.
-    pub(super) fn next_copy(&self, now: Time) -> Option<Copy> {
+    pub(super) fn next_copy(&self, now: Time) -> Option<CopyRect> {
         let wait = self.turn.is_empty() && self.is_open(now);
         self.copies.front().filter(|_| !wait).copied()
     }
@@ -140,7 +102,7 @@ impl ScreenDamage {
     /// Leaves copies of a few lines in place of the next one.
     pub(super) fn cut_copy(&mut self) {
         if let Some(copy) = self.copies.pop_front() {
-            copy.bands().into_iter().rev().for_each(|band| self.copies.push_front(band));
+            bands(&copy).into_iter().rev().for_each(|band| self.copies.push_front(band));
         }
     }
 
@@ -148,13 +110,7 @@ impl ScreenDamage {
     pub(super) fn skip_copy(&mut self) {
         let Some(skipped) = self.copies.pop_front() else { return };
         let mut missing = Region::from(skipped.to);
-        for copy in &self.copies {
-            let mut moved = missing.clone();
-            moved.clip(copy.from());
-            let (dx, dy) = copy.distance();
-            missing.remove(copy.to);
-            missing.union(&moved.moved_by(dx, dy));
-        }
+        self.copies.iter().for_each(|&copy| missing.follow(copy));
         self.dirty.union(&missing);
     }
 
@@ -302,6 +258,24 @@ impl ScreenDamage {
         let since = self.open.filter(|_| !self.is_nothing())?;
         Some(since + PATIENCE)
     }
+}
+
+/// It is worth being cut.
+pub(super) fn is_tall(copy: &CopyRect) -> bool {
+    copy.to.height() > BAND
+}
+
+/// The same as copies of a few lines of cells, in an order in which none overwrites what a later one reads.
+fn bands(copy: &CopyRect) -> Vec<CopyRect> {
+    let CopyRect { to, x, y } = *copy;
+    let first = to.top() / BAND;
+    let last = (to.bottom() - 1) / BAND;
+    let bands = (first..=last).filter_map(|n| {
+        let (top, bottom) = (n * BAND, (n + 1) * BAND);
+        let band = Rect::between(to.left(), top, to.right(), bottom).intersection(to);
+        Some(CopyRect { to: band, x, y: y.checked_add(band.top() - to.top())? })
+    });
+    if y < to.top() { bands.rev().collect() } else { bands.collect() }
 }
 
 /// The first that does not conflict, or else the first.

@@ -32,7 +32,7 @@ use std::collections::VecDeque;
 
 use bytes::Bytes;
 use quickset_base::Time;
-use quickset_rfb::{ClientEvent, Framebuffer, Outside, Rect, ResizeStatus, TooLarge};
+use quickset_rfb::{ClientEvent, CopyRect, Framebuffer, Outside, Rect, ResizeStatus, TooLarge};
 
 pub use self::config::SenderConfig;
 pub use self::quality::{JpegQuality, LinkEstimate, ParseQualityError};
@@ -41,7 +41,7 @@ pub use crate::codec::ItemKind;
 
 use self::bundle::{EncodedItem, ItemBundle};
 use self::cut::CellSizes;
-use self::damage::{Copy, ScreenDamage};
+use self::damage::{ScreenDamage, is_tall};
 use self::flights::ScreenFlights;
 use self::lossy::Lossy;
 use self::marks::ScreenMarks;
@@ -368,7 +368,7 @@ impl ScreenSender {
 
     fn copy(&mut self, now: Time, to: Rect, x: u16, y: u16) -> Result<(), Misfit> {
         self.shadow.copy(to, x, y)?;
-        if self.damage.copy(now, Copy { to, x, y }) {
+        if self.damage.copy(now, CopyRect { to, x, y }) {
             self.lossy.copied(now, to, x, y);
         }
         Ok(())
@@ -418,7 +418,7 @@ impl ScreenSender {
     fn add_copies(&mut self, now: Time, bundle: &mut ItemBundle) -> bool {
         let latest = self.config.order == ScreenOrder::Latest;
         while let Some(copy) = self.damage.next_copy(now) {
-            if latest && self.flights.are_fragile(self.next) && copy.is_tall() {
+            if latest && self.flights.are_fragile(self.next) && is_tall(&copy) {
                 self.damage.cut_copy();
                 continue;
             }

@@ -125,8 +125,8 @@ impl<R: Read + Seek> Playback<R> {
         if changes.resized {
             desk.resize(screen.width(), screen.height()).map_err(io::Error::other)?;
         }
-        if !changes.dirty.is_empty() {
-            desk.draw(screen, &changes.dirty);
+        if !changes.damage.is_empty() {
+            desk.draw(screen, &changes.damage);
         }
         desk.show_pointer(self.player.cursor(), self.player.pointer());
         let title = self.title()?;
