@@ -112,7 +112,7 @@ fn make(build: &DistBuild, names: &[&str]) -> Result<()> {
     for part in PARTS.iter().filter(|part| names.contains(&part.name)) {
         println!("\n=== {}", part.name);
         let row = match (part.make)(build) {
-            Ok(StepOutcome::Done) => "made".to_owned(),
+            Ok(StepOutcome::Done | StepOutcome::Again(_)) => "made".to_owned(),
             Ok(StepOutcome::Skipped(reason)) => format!("SKIPPED, {reason}"),
             Err(error) => {
                 failed.push(part.name);

@@ -3,8 +3,8 @@
 
 use anyhow::{Context as _, Result, bail};
 
-use crate::players;
 use crate::run::{StepOutcome, cargo, on_path, run};
+use crate::{again, players};
 
 /// Runs the tests of crates/desktop/tests/e2e with the command as cargo builds it, and the players' shorter
 /// ones; or those of the former alone whose names have a word in them.
@@ -55,17 +55,18 @@ fn both(options: &E2eOptions) -> Result<StepOutcome> {
     }
     run(cargo().args(["build", "--locked", "-p", "quickset-cli"]))?;
     // One at a time: each takes both cores for a good part of its time.
-    run(cargo()
-        .args(["test", "--locked", "-p", "quickset-desktop", "--test", "e2e"])
-        .args(options.only.as_deref())
-        .args(["--", "--ignored", "--test-threads=1", "--nocapture"])
-        .env("QUICKSET_E2E_SECONDS", options.seconds.to_string()))?;
+    let mut target = vec!["-p", "quickset-desktop", "--test", "e2e"];
+    target.extend(options.only.as_deref());
+    let seconds = options.seconds.to_string();
+    let harness = ["--ignored", "--test-threads=1", "--nocapture"];
+    let desktops = again::test(&target, &harness, &[("QUICKSET_E2E_SECONDS", seconds)])?;
     if options.only.is_some() {
-        return Ok(StepOutcome::Done);
+        return Ok(desktops);
     }
     Ok(match players::short()? {
-        StepOutcome::Done => StepOutcome::Done,
         StepOutcome::Skipped(why) => StepOutcome::Skipped(format!("its players alone: {why}")),
+        StepOutcome::Done => desktops,
+        again @ StepOutcome::Again(_) => again,
     })
 }
 

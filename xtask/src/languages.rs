@@ -22,7 +22,7 @@ pub(crate) fn command(args: &[String]) -> Result<()> {
     let packages = packages.into_iter().flat_map(|name| ["--package", name]);
     let what = ["--lib", "--bins", "--example", "languages"];
     match play(word, cargo().args(["build", "--locked"]).args(packages).args(what))? {
-        StepOutcome::Done => Ok(()),
+        StepOutcome::Done | StepOutcome::Again(_) => Ok(()),
         StepOutcome::Skipped(why) => bail!("{why}"),
     }
 }

@@ -13,6 +13,7 @@
 )]
 
 mod abr;
+mod again;
 mod arrows;
 mod bare;
 mod beside;

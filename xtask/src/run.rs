@@ -11,6 +11,8 @@ pub(crate) enum StepOutcome {
     Done,
     /// It could not run here; the reason.
     Skipped(String),
+    /// This failed at first, and not when it was tried again.
+    Again(String),
 }
 
 /// The root of the repository.
@@ -41,7 +43,7 @@ const CASES: &str = "PROPTEST_RNG_SEED";
 
 /// Runs `command` with its output on ours; a failure names the command.
 pub(crate) fn run(command: &mut Command) -> Result<()> {
-    let line = line(command);
+    let line = shown(command);
     println!("$ {line}");
     let status = command.status().with_context(|| format!("cannot start `{line}`"))?;
     if !status.success() {
@@ -52,7 +54,7 @@ pub(crate) fn run(command: &mut Command) -> Result<()> {
 
 /// Runs `command` and returns what it printed.
 pub(crate) fn output(command: &mut Command) -> Result<String> {
-    let line = line(command);
+    let line = shown(command);
     let out = command.stderr(Stdio::inherit()).output().with_context(|| format!("cannot start `{line}`"))?;
     if !out.status.success() {
         bail!("`{line}` failed ({})", out.status);
@@ -66,7 +68,8 @@ pub(crate) fn on_path(program: &str) -> bool {
         .is_some_and(|path| std::env::split_paths(&path).any(|dir| dir.join(program).is_file()))
 }
 
-fn line(command: &Command) -> String {
+/// How one would type it.
+pub(crate) fn shown(command: &Command) -> String {
     let program = Path::new(command.get_program()).file_name().unwrap_or_default().to_string_lossy();
     let mut line = program.into_owned();
     for arg in command.get_args() {

@@ -7,13 +7,32 @@ use anyhow::{Result, bail};
 
 use crate::run::{StepOutcome, cargo, output, run};
 use crate::{
-    abr, arrows, beside, c, deny, e2e, features, flood, fuzz, languages, msrv, needs, python, sizes, sound,
-    spec, traces, web,
+    abr, again, arrows, beside, c, deny, e2e, features, flood, fuzz, languages, msrv, needs, python, sizes,
+    sound, spec, traces, web,
 };
 
 struct TestStep {
     name: &'static str,
     run: fn() -> Result<StepOutcome>,
+}
+
+/// Steps in which programs of others wait for each other by the clock: see [`again`]. Tests of Rust have
+/// their second try one by one.
+const BY_THE_CLOCK: &[&str] = &["interop", "peers", "python", "languages", "sound", "flood"];
+
+/// Runs a step, and one that goes by the clock once more when it has failed.
+fn tried(step: &TestStep) -> Result<StepOutcome> {
+    let first = (step.run)();
+    match first {
+        Err(error) if BY_THE_CLOCK.contains(&step.name) => {
+            println!("\n{error:#}\nOnce more: {}", step.name);
+            (step.run)().map(|outcome| match outcome {
+                StepOutcome::Done => StepOutcome::Again(format!("{error:#}")),
+                other => other,
+            })
+        }
+        other => other,
+    }
 }
 
 /// One line a step.
@@ -57,15 +76,18 @@ pub(crate) fn command(names: &[String]) -> Result<()> {
     let chosen: Vec<&TestStep> =
         STEPS.iter().filter(|s| names.is_empty() || names.iter().any(|n| n == s.name)).collect();
     let (start, mut passed, mut skipped) = (Instant::now(), Vec::new(), Vec::new());
-    let mut failed = Vec::new();
+    let (mut failed, mut again) = (Vec::new(), Vec::new());
     for (i, step) in chosen.iter().enumerate() {
         println!("\n=== {} ({} of {})", step.name, i + 1, chosen.len());
         let since = Instant::now();
-        match (step.run)() {
-            Ok(StepOutcome::Done) => {
+        match tried(step) {
+            Ok(outcome @ (StepOutcome::Done | StepOutcome::Again(_))) => {
                 let took = since.elapsed();
                 println!("--- {}: passed in {}", step.name, spoken(took));
                 passed.push((step.name, took));
+                if let StepOutcome::Again(what) = outcome {
+                    again.push(format!("{}: {what}", step.name));
+                }
             }
             Ok(StepOutcome::Skipped(reason)) => {
                 println!("--- {}: SKIPPED, {reason}", step.name);
@@ -74,7 +96,7 @@ pub(crate) fn command(names: &[String]) -> Result<()> {
             Err(error) => {
                 // The steps behind it may hold more faults, which are better seen in the same run.
                 println!("--- {}: FAILED after {}\n{error:#}", step.name, spoken(since.elapsed()));
-                failed.push(step.name);
+                failed.push((step.name, format!("{error:#}")));
             }
         }
     }
@@ -86,8 +108,17 @@ pub(crate) fn command(names: &[String]) -> Result<()> {
     for (name, took) in passed.iter().filter(|(_, took)| took.as_secs() > 0) {
         println!("{name:>10}  {}", spoken(*took));
     }
+    if !again.is_empty() {
+        println!("\nPassed only when tried again, which is a fault of its own:");
+        for what in &again {
+            println!("  {what}");
+        }
+    }
     if !failed.is_empty() {
-        let names = failed.join(" ");
+        for (name, error) in &failed {
+            println!("\n--- {name}: FAILED\n{error}");
+        }
+        let names = failed.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(" ");
         bail!("failed: {names}\nRun just what failed with `cargo xtask test {names}`.");
     }
     Ok(())
@@ -111,8 +142,7 @@ fn clippy() -> Result<StepOutcome> {
 
 fn tests() -> Result<StepOutcome> {
     // Without a list of targets cargo runs unit tests, tests/, examples' builds and doctests.
-    run(cargo().args(["test", "--workspace", "--locked", "--no-fail-fast"]))?;
-    Ok(StepOutcome::Done)
+    again::test(&["--workspace"], &[], &[])
 }
 
 /// This feature and the next no default build has.

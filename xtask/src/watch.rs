@@ -21,7 +21,7 @@ pub(crate) fn command(args: &[String]) -> Result<()> {
     let chosen = WATCHERS.iter().filter(|(name, _)| args.is_empty() || args.iter().any(|arg| arg == name));
     for (name, watcher) in chosen {
         match watcher().with_context(|| (*name).to_owned())? {
-            StepOutcome::Done => println!("--- {name}: silent"),
+            StepOutcome::Done | StepOutcome::Again(_) => println!("--- {name}: silent"),
             StepOutcome::Skipped(why) => println!("--- {name}: SKIPPED, {why}"),
         }
     }

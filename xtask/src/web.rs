@@ -31,7 +31,9 @@ pub(crate) fn command(args: &[String]) -> Result<()> {
             println!("the page is in {}", kept.display());
         }
         [option] if option == "--check" => match step()? {
-            StepOutcome::Done => println!("the page in {KEPT} is what its sources give"),
+            StepOutcome::Done | StepOutcome::Again(_) => {
+                println!("the page in {KEPT} is what its sources give");
+            }
             StepOutcome::Skipped(why) => println!("skipped: {why}"),
         },
         _ => bail!("{args:?} is not understood; usage: cargo xtask web [--check]"),
