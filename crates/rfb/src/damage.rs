@@ -274,7 +274,7 @@ mod tests {
             let painted = somewhere(&mut rng, SIDE);
             theirs.fill(painted, 7).expect("it is inside");
             let mut damage = Damage::new();
-            for _ in 0..1 + rng.below(4) {
+            for _ in 0..=rng.below(4) {
                 let copy = some_copy(&mut rng, SIDE);
                 screen.copy(copy.to, copy.x, copy.y).expect("both are inside");
                 damage.copy(copy);
@@ -291,7 +291,9 @@ mod tests {
     fn bands_of_one_copy_are_one_again() {
         let up = |bands: &[(u16, u16)]| {
             let mut damage = Damage::new();
-            bands.iter().for_each(|&(top, rows)| damage.copy(copy(rect(0, top, 64, rows), 0, top + 16)));
+            for &(top, rows) in bands {
+                damage.copy(copy(rect(0, top, 64, rows), 0, top + 16));
+            }
             damage.copies().to_vec()
         };
         assert_eq!(up(&[(0, 32), (32, 32), (64, 8)]), [copy(rect(0, 0, 64, 72), 0, 16)]);

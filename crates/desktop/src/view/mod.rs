@@ -5,7 +5,7 @@
 //! what viewers are shown and what each has not been told, `viewer` serves one of them, `telling` is what it
 //! is told at one time, encoded while the desk is others', `owner` says which are let in, `pointer` paints
 //! the pointer for those that do not, `overlay` the words in a corner, which are `figures`, `inputs` is what
-//! they do. `play` is a recording in place of a link.
+//! they do, `nearness` whether pixels are packed for them. `play` is a recording in place of a link.
 //!
 //! Invariants: the last picture stays when the link is down, and what is typed then is kept for ten seconds,
 //! and sent once; a viewer that does not read costs an area, not a queue; a batch of 1.5 ms becomes one
@@ -17,6 +17,7 @@ mod dial;
 mod figures;
 mod inputs;
 mod meet;
+mod nearness;
 mod overlay;
 mod owner;
 mod play;

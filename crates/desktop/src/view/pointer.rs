@@ -44,9 +44,11 @@ impl Painted {
             }
         }
         let mut only_here = std::mem::take(&mut self.told);
-        below.iter().for_each(|(area, _)| self.told.add(*area));
+        for (area, _) in &below {
+            self.told.add(*area);
+        }
         only_here.union(&self.told);
-        PaintedScreen { screen, below, only_here }
+        PaintedScreen { screen, only_here, below }
     }
 }
 

@@ -1,6 +1,7 @@
 //! Viewers joined to the desk without sockets: what they are shown, and what they do.
 
 mod copies;
+mod packing;
 
 use std::sync::Arc;
 
@@ -8,6 +9,8 @@ use quickset_rfb::{
     Client, ClientConfig, ClientEvent, CopyRect, Cursor, Damage, Encoding, ExtendedClipboard as Extended,
     Formats, Framebuffer, Leds, PixelFormat, Rect, Resize, ResizeReason, ResizeStatus, Screen, Security,
 };
+
+use tokio::time::Instant;
 
 use super::desk::ViewerScreen;
 use super::inputs::Act;
@@ -19,6 +22,8 @@ const MIB: usize = 1 << 20;
 /// A viewer with a screen of its own.
 struct Person {
     viewer: LocalViewer,
+    /// Its clock.
+    now: Instant,
     rfb: Client,
     screen: Framebuffer,
     updates: usize,
@@ -34,6 +39,7 @@ impl Person {
     fn new(desk: &Arc<ViewerScreen>, config: ClientConfig) -> Self {
         let mut person = Self {
             viewer: LocalViewer::new(desk, Security::None, true),
+            now: Instant::now(),
             rfb: Client::new(config),
             screen: Framebuffer::new(0, 0, 64 * MIB).unwrap(),
             updates: 0,
@@ -61,12 +67,12 @@ impl Person {
     /// What the viewer says arrives.
     fn speak(&mut self) {
         let out = self.rfb.output().split();
-        self.viewer.feed(&out).unwrap();
+        self.viewer.feed(self.now, &out).unwrap();
     }
 
     /// What the gateway says arrives.
     fn listen(&mut self) {
-        self.viewer.compose();
+        self.viewer.compose(self.now);
         let out = self.viewer.rfb().output().split();
         let mut input = &out[..];
         while let Some(event) = self.rfb.receive(&mut input).unwrap() {
@@ -206,11 +212,11 @@ fn a_viewer_that_does_not_read_costs_one_update_however_long() {
     person.request(false);
     person.talk();
     paint(&desk, rect(0, 0, 64, 48), 1);
-    person.viewer.compose();
+    person.viewer.compose(person.now);
     let waiting = person.viewer.rfb().output().len();
     for n in 0..1000 {
         paint(&desk, rect(n % 60, n % 40, 4, 4), n.into());
-        person.viewer.compose();
+        person.viewer.compose(person.now);
     }
     assert_eq!(person.viewer.rfb().output().len(), waiting, "no more is written");
     person.talk();
@@ -549,8 +555,8 @@ fn a_text_comes_as_the_viewer_takes_it() {
     for (n, (caps, comes)) in table.into_iter().enumerate() {
         let desk = desk(16, 16);
         let mut person = Person::with(&desk, &[]);
-        person.viewer.feed(&[2, 0, 0, 2, 0, 0, 0, 0, 0xc0, 0xa1, 0xe5, 0xce]).unwrap();
-        person.viewer.feed(&caps).unwrap();
+        person.viewer.feed(person.now, &[2, 0, 0, 2, 0, 0, 0, 0, 0xc0, 0xa1, 0xe5, 0xce]).unwrap();
+        person.viewer.feed(person.now, &caps).unwrap();
         person.listen();
         (person.clipboard, person.said) = Default::default();
         taken(&desk);
@@ -681,7 +687,7 @@ fn what_a_viewer_is_told_is_as_it_was_when_the_desk_was_looked_at() {
         let telling = person.viewer.look().unwrap();
         // What others do meanwhile waits for nothing, and comes with the next update.
         paint(&desk, rect(50, 10, 100, 80), 0x0000_ff00);
-        person.viewer.tell(telling);
+        person.viewer.tell(person.now, telling);
         person.listen();
         assert_eq!(person.screen, then, "{encoding:?}, local: {is_local}");
         person.request(true);

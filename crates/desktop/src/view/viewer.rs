@@ -14,6 +14,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 
 use super::desk::{ClipboardNews, ViewerScreen, ViewerSeat};
 use super::inputs::Act;
+use super::nearness::ViewerNearness;
 use super::owner;
 use super::pointer::Painted;
 use super::telling::{Telling, refused};
@@ -44,6 +45,9 @@ pub(crate) struct LocalViewer {
     continuous: Option<Rect>,
     /// Updates that it has not answered the fence of.
     unanswered: u8,
+    /// It connects from this machine.
+    is_local: bool,
+    nearness: ViewerNearness,
     /// What it has said of its extended clipboard.
     caps: Option<ClipboardCaps>,
     /// It has asked for a text, and knows how to.
@@ -111,6 +115,8 @@ impl LocalViewer {
             full: false,
             continuous: None,
             unanswered: 0,
+            is_local,
+            nearness: ViewerNearness::default(),
             caps: None,
             asked: false,
             asks,
@@ -125,7 +131,7 @@ impl LocalViewer {
         let wake = self.seat.wake.clone();
         let (start, mut heard) = (Instant::now(), 0);
         loop {
-            self.compose();
+            self.compose(Instant::now());
             let waiting = self.rfb.output().len();
             // Of a viewer that does not read nothing more is read either, and whoever types faster than the
             // link carries waits.
@@ -139,7 +145,7 @@ impl LocalViewer {
                         0 => return Ok(()),
                         n => {
                             heard += n;
-                            let fed = self.feed(&input[..n]);
+                            let fed = self.feed(Instant::now(), &input[..n]);
                             if fed.is_err() {
                                 // It may be the reason why it is refused; but who does not read is not waited
                                 // for, with all that it holds down.
@@ -165,14 +171,14 @@ impl LocalViewer {
     }
 
     /// Takes in what the viewer says.
-    pub(crate) fn feed(&mut self, mut input: &[u8]) -> Result<(), Error> {
+    pub(crate) fn feed(&mut self, now: Instant, mut input: &[u8]) -> Result<(), Error> {
         while let Some(event) = self.rfb.receive(&mut input)? {
-            self.on_event(event);
+            self.on_event(now, event);
         }
         Ok(())
     }
 
-    fn on_event(&mut self, event: ServerEvent) {
+    fn on_event(&mut self, now: Instant, event: ServerEvent) {
         match event {
             ServerEvent::Ready { .. } => self.ready = true,
             ServerEvent::Format(_) => {
@@ -216,6 +222,7 @@ impl LocalViewer {
             ServerEvent::Fence(fence) => {
                 if fence.payload == UPDATE {
                     self.unanswered = self.unanswered.saturating_sub(1);
+                    self.nearness.answered(now);
                 }
             }
             ServerEvent::SetDesktopSize { width, height, screens } => {
@@ -309,9 +316,9 @@ impl LocalViewer {
     }
 
     /// Writes what there is to tell, when the viewer has taken all that was told before.
-    pub(crate) fn compose(&mut self) {
+    pub(crate) fn compose(&mut self, now: Instant) {
         if let Some(telling) = self.look() {
-            self.tell(telling);
+            self.tell(now, telling);
         }
     }
 
@@ -355,8 +362,10 @@ impl LocalViewer {
     }
 
     /// Writes what was taken, while the desk is others'.
-    pub(super) fn tell(&mut self, telling: Telling) {
+    pub(super) fn tell(&mut self, now: Instant, telling: Telling) {
         let updates = telling.updates;
+        let has_fence = self.features.fence && self.continuous.is_some();
+        self.rfb.set_plain(self.is_local && has_fence && self.nearness.is_near());
         self.copied = telling.write(&mut self.rfb);
         if self.copied.capacity() * size_of::<u32>() > KEPT {
             self.copied = Vec::new();
@@ -365,7 +374,8 @@ impl LocalViewer {
             return;
         }
         (self.request, self.full) = (None, false);
-        if self.features.fence && self.continuous.is_some() {
+        if has_fence {
+            self.nearness.written(now, self.rfb.output().len());
             let fence = Fence { block_before: true, payload: UPDATE.to_vec(), ..Fence::default() };
             refused(self.rfb.fence(&fence));
             self.unanswered += 1;

@@ -195,6 +195,14 @@ impl Server {
         self.session().map_or(PixelFormat::XRGB, ServerSession::format)
     }
 
+    /// From the next update on bytes cost less than to pack them, as on one machine, whatever level of
+    /// compression the viewer asks for; or no more. Before [`ServerEvent::Ready`] this does nothing.
+    pub fn set_plain(&mut self, plain: bool) {
+        if let ServerPhase::Session(session) = &mut self.phase {
+            session.is_plain = plain;
+        }
+    }
+
     /// An update, complete when it is dropped. One without rectangles is not sent.
     pub fn update(&mut self) -> Result<UpdateWriter<'_>, RfbRefusal> {
         let (session, out) = self.ready()?;

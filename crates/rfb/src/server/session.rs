@@ -105,6 +105,8 @@ pub(super) struct ServerSession {
     /// Once pixels were sent in any encoding but Raw.
     pub(super) painter: Option<Box<RfbPainter>>,
     is_local: bool,
+    /// Nothing is packed, whatever the viewer asks for.
+    pub(super) is_plain: bool,
     features: ViewerFeatures,
     /// Which extensions the viewer knows that we have: each is announced once.
     announced: ViewerFeatures,
@@ -134,6 +136,7 @@ impl ServerSession {
             encoder: pixel::PixelEncoder::new(PixelFormat::XRGB),
             painter: None,
             is_local: config.is_local,
+            is_plain: false,
             features: ViewerFeatures::default(),
             announced: ViewerFeatures::default(),
             announce_qemu_keys: false,
@@ -153,7 +156,8 @@ impl ServerSession {
     /// How pixels leave.
     pub(super) fn manner(&self) -> Manner<'_> {
         let coding = self.features.pixels.unwrap_or(PixelCoding::Raw);
-        let level = self.features.compress_level.unwrap_or(u8::from(!self.is_local));
+        let asked = || self.features.compress_level.unwrap_or(u8::from(!self.is_local));
+        let level = if self.is_plain { 0 } else { asked() };
         Manner { coding, level, encoder: &self.encoder }
     }
 

@@ -5,7 +5,8 @@
 //! the same machine only areas of one colour go so, and all others as Raw, which every viewer takes
 //! (RFC 6143 §7.7.1): at 1280x720 Raw takes 2 instructions a pixel here, and to be copied by the system and
 //! the viewer; as bits of a palette text takes 22 here and some ten there, in tiles of ZRLE 35. A viewer
-//! elsewhere, or one that asks for a level of compression, gets packed bytes.
+//! elsewhere, or one that asks for a level of compression, gets packed bytes, unless it is known to take
+//! plain ones as fast.
 //!
 //! Invariants: nothing is lossy; a zlib stream begins and ends with the connection, whatever a viewer lists
 //! meanwhile, and everything that went into one was sent, in order. Sources: RFC 6143 §7.7, the community's
