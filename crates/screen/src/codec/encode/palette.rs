@@ -24,25 +24,39 @@ impl RectanglePalette {
         self.slots.fill((FREE, 0));
         self.colours.clear();
         self.indices.clear();
-        // Most pixels of a desktop are as their neighbour on the left.
-        let (mut last, mut index) = (FREE, 0);
+        let mut run = (FREE, 0);
         let mut counted = 0;
         for row in rows {
             let start = self.indices.len();
             self.indices.resize(start + row.len(), 0);
-            for (pixel, place) in row.iter().zip(&mut self.indices[start..]) {
-                if *pixel != last {
-                    let Some(found) = find(&mut self.slots, &mut self.colours, *pixel, most) else {
-                        self.indices.truncate(start);
-                        return counted;
-                    };
-                    (last, index) = (*pixel, found);
-                }
-                *place = index;
-            }
+            let Some(after) = self.count_row(row, start, run, most) else {
+                self.indices.truncate(start);
+                return counted;
+            };
+            run = after;
             counted += 1;
         }
         counted
+    }
+
+    /// The indices of a row, from `start` on. `run` is the last pixel and its index; returns those of this
+    /// row, or `None` when there are more than `most` colours.
+    fn count_row(&mut self, row: &[u32], start: usize, mut run: (u32, u8), most: usize) -> Option<(u32, u8)> {
+        // Most pixels of a desktop are as their neighbour on the left.
+        for (pixels, places) in row.chunks(AT_ONCE).zip(self.indices[start..].chunks_mut(AT_ONCE)) {
+            // The compiler makes vectors of that.
+            if pixels.iter().fold(0, |differ, pixel| differ | (pixel ^ run.0)) == 0 {
+                places.fill(run.1);
+                continue;
+            }
+            for (pixel, place) in pixels.iter().zip(places) {
+                if *pixel != run.0 {
+                    run = (*pixel, find(&mut self.slots, &mut self.colours, *pixel, most)?);
+                }
+                *place = run.1;
+            }
+        }
+        Some(run)
     }
 
     pub(super) fn colours(&self) -> &[u32] {
@@ -98,5 +112,7 @@ fn find(slots: &mut [(u32, u8); SLOTS], colours: &mut Vec<u32>, pixel: u32, most
 }
 
 const SLOTS: usize = 1 << 10;
+/// Pixels that are compared with the last one together.
+const AT_ONCE: usize = 8;
 /// No pixel: its highest byte is never used.
 const FREE: u32 = u32::MAX;
