@@ -22,6 +22,7 @@ mod lossy;
 mod marks;
 mod motion;
 mod near;
+mod piece;
 mod quality;
 mod stats;
 #[cfg(test)]
@@ -40,16 +41,16 @@ pub use self::stats::{ItemCount, SenderStats};
 pub use crate::codec::ItemKind;
 
 use self::bundle::{EncodedItem, ItemBundle};
-use self::cut::CellSizes;
 use self::damage::{ScreenDamage, is_tall};
 use self::flights::ScreenFlights;
 use self::lossy::Lossy;
 use self::marks::ScreenMarks;
 use self::motion::ScreenMotion;
 use self::near::{Focus, Near};
+use self::piece::PieceMaker;
 use self::quality::QualityControl;
 use self::touched::Touched;
-use crate::codec::{PieceRoom, PixelLoss, RectangleEncoder};
+use crate::codec::{PieceRoom, PixelLoss};
 use crate::message::{FromServer, PutFields as _, Refresh, ScreenLayout, ScreenOrder};
 use crate::order::{CELL, whole_cells};
 
@@ -77,8 +78,7 @@ pub struct ScreenSender {
     marks: ScreenMarks,
     motion: ScreenMotion,
     quality: QualityControl,
-    encoder: RectangleEncoder,
-    sizes: CellSizes,
+    pieces: PieceMaker,
     near: Near,
     /// Encoded, but the last message was full.
     spare: Option<EncodedItem>,
@@ -137,9 +137,7 @@ impl ScreenSender {
             marks: ScreenMarks::default(),
             motion: ScreenMotion::new(),
             quality: QualityControl::new(config.quality),
-            encoder: RectangleEncoder::new(config.quality.most(), config.adaptive)
-                .with_full_colour(config.full_colour),
-            sizes: CellSizes::new(config.adaptive),
+            pieces: PieceMaker::new(&config),
             near: Near::default(),
             spare: None,
             ready: VecDeque::new(),
@@ -362,7 +360,7 @@ impl ScreenSender {
         self.lossy.resize(width, height);
         self.motion.resize(width, height);
         self.flights.resize(width, height);
-        self.sizes.resize(width, height);
+        self.pieces.resize(width, height);
         Ok(())
     }
 
@@ -498,7 +496,7 @@ impl ScreenSender {
         let Some((x, y)) = self.near.pointer().filter(|_| !self.damage.is_nothing()) else {
             return Focus::NOWHERE;
         };
-        let area = self.sizes.around(x, y, NEAR, self.shadow.bounds());
+        let area = self.pieces.around(x, y, NEAR, self.shadow.bounds());
         if !self.damage.is_divided(now, area) {
             self.near.is_alone();
             return Focus { area, first: true };
@@ -530,9 +528,9 @@ impl ScreenSender {
         let latest = self.config.order == ScreenOrder::Latest;
         let bounds = self.shadow.bounds();
         let rect = if latest { self.flights.patch_or_cells(rect, bounds, bundle.next()) } else { rect };
-        let mut piece = self.sizes.cut(rect, room, loss);
+        let piece = self.pieces.cut(rect, room, loss);
         let moves = loss == PixelLoss::Allowed && self.motion.area().meets(piece);
-        self.encoder.set_quality(self.quality.of(moves));
+        self.pieces.set_quality(self.quality.of(moves));
         // Slivers that fill a message up would leave slivers to send, each with a header of its own.
         if piece != rect && room * 2 < self.config.budget {
             return false;
@@ -542,21 +540,9 @@ impl ScreenSender {
         // DT-85: some have a sum behind them.
         let sum = if latest && whole_cells(rect, bounds) != rect { bundle::SUM } else { 0 };
         let room = PieceRoom { wanted: room.saturating_sub(sum), most: bundle.most() - sum, step };
-        let mut bytes = Vec::with_capacity(self.config.budget);
-        let (kind, piece) = loop {
-            bytes.clear();
-            let found = self.encoder.encode(&self.shadow, piece, loss, room, &mut bytes);
-            match found.expect("what is dirty lies inside the screen") {
-                Some((kind, done)) if bytes.len() <= room.most => break (kind, done),
-                _ => {}
-            }
-            // Of some codecs it is not known how much too long it is.
-            let length = if bytes.is_empty() { 2 * room.most } else { bytes.len() };
-            self.sizes.learn(piece, length, loss, None);
-            self.stats.retries += 1;
-            piece = cut::half(piece);
-        };
-        self.sizes.learn(piece, bytes.len(), loss, Some(kind == ItemKind::Jpeg));
+        let made = self.pieces.make(&self.shadow, piece, loss, room, self.config.budget);
+        let (kind, piece, mut bytes) = made;
+        self.stats.retries = self.pieces.retries();
         let patches = latest && whole_cells(piece, bounds) != piece;
         if patches {
             // Nothing is sent between this and the message that it goes with.
