@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::*;
 
-/// What TigerVNC's viewer asks for, unless somebody tells it otherwise: Tight, fences, continuous updates, and level 2
-/// of compression.
+/// What TigerVNC's viewer asks for, unless somebody tells it otherwise: Tight, fences, continuous updates,
+/// and level 2 of compression.
 const TIGERVNC: &[i32] = &[7, -312, -313, -254];
 
 /// A page of text in two colours, another one each time.

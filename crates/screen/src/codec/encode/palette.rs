@@ -13,6 +13,12 @@ pub(super) struct RectanglePalette {
     indices: Vec<u8>,
 }
 
+/// What the last pixel was.
+struct PixelRun {
+    pixel: u32,
+    index: u8,
+}
+
 impl RectanglePalette {
     pub(super) fn new() -> Self {
         Self { slots: Box::new([(FREE, 0); SLOTS]), colours: Vec::new(), indices: Vec::new() }
@@ -24,39 +30,38 @@ impl RectanglePalette {
         self.slots.fill((FREE, 0));
         self.colours.clear();
         self.indices.clear();
-        let mut run = (FREE, 0);
+        let mut run = PixelRun { pixel: FREE, index: 0 };
         let mut counted = 0;
         for row in rows {
             let start = self.indices.len();
             self.indices.resize(start + row.len(), 0);
-            let Some(after) = self.count_row(row, start, run, most) else {
+            if self.count_row(row, start, &mut run, most).is_none() {
                 self.indices.truncate(start);
                 return counted;
-            };
-            run = after;
+            }
             counted += 1;
         }
         counted
     }
 
-    /// The indices of a row, from `start` on. `run` is the last pixel and its index; returns those of this
-    /// row, or `None` when there are more than `most` colours.
-    fn count_row(&mut self, row: &[u32], start: usize, mut run: (u32, u8), most: usize) -> Option<(u32, u8)> {
+    /// The indices of a row, from `start` on; `None` when there are more than `most` colours.
+    fn count_row(&mut self, row: &[u32], start: usize, run: &mut PixelRun, most: usize) -> Option<()> {
         // Most pixels of a desktop are as their neighbour on the left.
         for (pixels, places) in row.chunks(AT_ONCE).zip(self.indices[start..].chunks_mut(AT_ONCE)) {
             // The compiler makes vectors of that.
-            if pixels.iter().fold(0, |differ, pixel| differ | (pixel ^ run.0)) == 0 {
-                places.fill(run.1);
+            if pixels.iter().fold(0, |differ, pixel| differ | (pixel ^ run.pixel)) == 0 {
+                places.fill(run.index);
                 continue;
             }
             for (pixel, place) in pixels.iter().zip(places) {
-                if *pixel != run.0 {
-                    run = (*pixel, find(&mut self.slots, &mut self.colours, *pixel, most)?);
+                if *pixel != run.pixel {
+                    run.index = find(&mut self.slots, &mut self.colours, *pixel, most)?;
+                    run.pixel = *pixel;
                 }
-                *place = run.1;
+                *place = run.index;
             }
         }
-        Some(run)
+        Some(())
     }
 
     pub(super) fn colours(&self) -> &[u32] {
