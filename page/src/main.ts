@@ -311,6 +311,8 @@ if (typeof link === 'string') {
   say(link);
 } else if (!('WebAssembly' in globalThis)) {
   say('This browser has WebAssembly switched off. Switch it on for this page, or open the link in another one.');
+} else if (!('transferControlToOffscreen' in HTMLCanvasElement.prototype)) {
+  say('This browser cannot draw beside the page (it has no OffscreenCanvas). Update it, or open the link in another one.');
 } else {
   say('Connecting …');
   new Page(link);
