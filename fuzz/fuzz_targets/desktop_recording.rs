@@ -51,7 +51,7 @@ fn follow(player: &mut RecordingPlayer<Cursor<&[u8]>>, shown: &mut Framebuffer) 
     if changes.resized {
         shown.resize(screen.width(), screen.height()).expect("the limit is the same");
     }
-    for &rect in changes.dirty.rects() {
+    for &rect in changes.damage.area().rects() {
         shown.take(rect, screen).expect("what has changed is inside the screen");
     }
     assert_eq!(shown, screen);

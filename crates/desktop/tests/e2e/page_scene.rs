@@ -4,15 +4,15 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use quickset_rfb::{Rect, Screen};
+use quickset_rfb::{Framebuffer, Rect, Screen};
 use serde_json::{Value, json};
 
-use super::canvas::CANVAS_SUM;
+use super::canvas::{CANVAS_PIXELS, CANVAS_SUM};
 use super::person::Person;
 use super::photo::picture;
 use super::programs::{Display, Program};
 use super::texts::copier;
-use super::{Folder, LIMIT, quickset, typed};
+use super::{Folder, LIMIT, difference, quickset, typed};
 
 /// A browser with the page in its only window.
 pub(crate) trait Seat {
@@ -173,8 +173,25 @@ impl<S: Seat, B> PageScene<S, B> {
         u32::try_from(self.seat.evaluate(CANVAS_SUM).as_u64().unwrap()).unwrap()
     }
 
+    /// Where the page shows something else than the desktop does, for who has to find out why.
+    fn difference(&mut self) -> String {
+        let pixels = self.seat.evaluate(CANVAS_PIXELS);
+        let numbers = pixels.as_array().unwrap().iter().map(|n| u32::try_from(n.as_u64().unwrap()).unwrap());
+        let numbers: Vec<u32> = numbers.collect();
+        let (size, pixels) = numbers.split_at(2);
+        let [width, height] = [size[0], size[1]].map(|side| u16::try_from(side).unwrap());
+        let mut page = Framebuffer::new(width, height, 1 << 28).unwrap();
+        page.put(page.bounds(), pixels).unwrap();
+        let there = &self.far.screen;
+        if page.bounds() != there.bounds() {
+            return format!("it has {} and the desktop {}", page.bounds(), there.bounds());
+        }
+        difference(there, &page, 0, 0).unwrap_or_else(|| "now they are the same".to_owned())
+    }
+
     /// Waits until the page shows what the desktop does. The pointer is in the same place for both: the
-    /// server draws it for viewers who do not know where it is.
+    /// server draws it for viewers who think that it is elsewhere, be it by a pixel, from the next second of
+    /// its clock on.
     pub(crate) async fn settle(&mut self) {
         let end = Instant::now() + LIMIT;
         let (x, y) = (self.far.screen.width() - 10, self.far.screen.height() - 10);
@@ -183,6 +200,7 @@ impl<S: Seat, B> PageScene<S, B> {
                 self.point(x - near, y - near);
                 self.far.look(Duration::from_millis(300)).await;
             }
+            let (x, y) = self.pointer();
             self.far.rfb.pointer(0, x, y).unwrap();
             for _ in 0..10 {
                 self.far.look(Duration::from_millis(200)).await;
@@ -194,7 +212,8 @@ impl<S: Seat, B> PageScene<S, B> {
                 let picture = self.seat.picture();
                 let file = std::env::temp_dir().join("quickset-e2e-browser.png");
                 std::fs::write(&file, picture).unwrap();
-                panic!("the page never shows what the desktop does: see {}", file.display());
+                let difference = self.difference();
+                panic!("the page never shows what the desktop does: see {}; {difference}", file.display());
             }
         }
     }
@@ -215,6 +234,13 @@ impl<S: Seat, B> PageScene<S, B> {
         self.seat.point(place[0].as_f64().unwrap(), place[1].as_f64().unwrap());
     }
 
+    /// Where the desktop's pointer is.
+    fn pointer(&self) -> (u16, u16) {
+        let place = self.desktop.ask("xdotool", &["getmouselocation"]);
+        let side = |at: usize| place.split([' ', ':']).nth(at).and_then(|n| n.parse().ok()).unwrap();
+        (side(1), side(3))
+    }
+
     /// Moves the page's pointer, and waits until that of the desktop is there; where the window shows the
     /// desktop smaller than it is, there are places between its pixels.
     pub(crate) async fn lead_the_pointer(&mut self, x: u16, y: u16) {
@@ -224,12 +250,11 @@ impl<S: Seat, B> PageScene<S, B> {
             if n % 20 == 0 {
                 self.point(x, y);
             }
-            let place = self.desktop.ask("xdotool", &["getmouselocation"]);
-            let side = |at: usize| place.split([' ', ':']).nth(at).and_then(|n| n.parse::<u16>().ok());
-            if [(1, x), (3, y)].iter().all(|&(at, n)| side(at).is_some_and(|side| side.abs_diff(n) <= 1)) {
+            let place = self.pointer();
+            if place.0.abs_diff(x) <= 1 && place.1.abs_diff(y) <= 1 {
                 return;
             }
-            assert!(Instant::now() < end, "the pointer is at {place}, and not at {x}, {y}");
+            assert!(Instant::now() < end, "the pointer is at {place:?}, and not at {x}, {y}");
             self.far.look(Duration::from_millis(20)).await;
         }
     }
