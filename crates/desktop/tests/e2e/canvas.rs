@@ -18,15 +18,3 @@ pub(crate) const CANVAS_SUM: &str = "(() => {
     for (let at = 0; at < pixels.length; at += 4) { add(pixels[at + 2]); add(pixels[at + 1]); add(pixels[at]); add(0); }
     return ~sum >>> 0;
 })()";
-
-/// The same pixels, as width, height and a number for each.
-pub(crate) const CANVAS_PIXELS: &str = "(() => {
-    const canvas = document.getElementById('screen');
-    const [width, height] = ['width', 'height'].map((name) => Number(canvas.dataset[name]));
-    const context = new OffscreenCanvas(width, height).getContext('2d', { alpha: false, willReadFrequently: true });
-    context.drawImage(canvas, 0, 0, width, height);
-    const pixels = context.getImageData(0, 0, width, height).data;
-    const colours = [width, height];
-    for (let at = 0; at < pixels.length; at += 4) colours.push(pixels[at] << 16 | pixels[at + 1] << 8 | pixels[at + 2]);
-    return colours;
-})()";

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use quickset_rfb::{Framebuffer, Rect, Screen};
 use serde_json::{Value, json};
 
-use super::canvas::{CANVAS_PIXELS, CANVAS_SUM};
+use super::canvas::CANVAS_SUM;
 use super::person::Person;
 use super::photo::picture;
 use super::programs::{Display, Program};
@@ -477,4 +477,16 @@ const KEEPS_NOTICES: &str = "(() => {
     const notice = document.getElementById('notice');
     const keep = () => window.notices.push(`${Math.round(performance.now())} ${notice.textContent}`);
     new MutationObserver(keep).observe(notice, { childList: true });
+})()";
+
+/// The pixels of [`CANVAS_SUM`], as width, height and a number for each.
+const CANVAS_PIXELS: &str = "(() => {
+    const canvas = document.getElementById('screen');
+    const [width, height] = ['width', 'height'].map((name) => Number(canvas.dataset[name]));
+    const context = new OffscreenCanvas(width, height).getContext('2d', { alpha: false, willReadFrequently: true });
+    context.drawImage(canvas, 0, 0, width, height);
+    const pixels = context.getImageData(0, 0, width, height).data;
+    const colours = [width, height];
+    for (let at = 0; at < pixels.length; at += 4) colours.push(pixels[at] << 16 | pixels[at + 1] << 8 | pixels[at + 2]);
+    return colours;
 })()";
