@@ -86,6 +86,11 @@ impl Damage {
 
     /// The screen has made a copy.
     pub fn copy(&mut self, copy: CopyRect) {
+        if self.dirty.rects().len() > MOST_RECTS {
+            self.drop_copies();
+            self.dirty.add(copy.to);
+            return;
+        }
         self.dirty.follow(copy);
         if self.dirty.contains(copy.to) {
             return;
@@ -178,6 +183,9 @@ impl Region {
 /// A terminal that scrolls line by line has this many a second or two: whoever is told less often is as well
 /// sent pixels.
 const MOST_COPIES: usize = 64;
+/// What is to be drawn moves with each copy, which takes time for each of its rectangles: a few bytes of a
+/// message are a copy, and whoever sends them may mean no good.
+const MOST_RECTS: usize = 128;
 
 #[cfg(test)]
 mod tests {
@@ -301,6 +309,20 @@ mod tests {
         assert_eq!(up(&[(32, 32), (0, 32)]).len(), 2);
         // Not side by side.
         assert_eq!(up(&[(0, 32), (40, 32)]).len(), 2);
+    }
+
+    #[test]
+    fn what_is_scattered_is_not_moved_about() {
+        let mut damage = Damage::new();
+        for n in 0..200 {
+            damage.add(rect(n % 20 * 4, n / 20 * 4, 2, 2));
+        }
+        let before = damage.clone();
+        damage.copy(copy(rect(100, 0, 40, 40), 0, 0));
+        assert!(damage.copies().is_empty());
+        let mut all = before.area();
+        all.add(rect(100, 0, 40, 40));
+        assert_eq!(damage.area(), all);
     }
 
     #[test]

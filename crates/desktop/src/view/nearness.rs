@@ -10,11 +10,18 @@ use tokio::time::Instant;
 /// fences behind large updates.
 #[derive(Debug, Default)]
 pub(super) struct ViewerNearness {
-    /// When each update that is not answered was written, and how many bytes were under way then.
-    written: VecDeque<(Instant, usize)>,
-    under_way: VecDeque<usize>,
+    /// Those that are not answered.
+    under_way: VecDeque<WrittenUpdate>,
     /// Large updates in a row that took long.
     slow: u8,
+}
+
+#[derive(Debug)]
+struct WrittenUpdate {
+    at: Instant,
+    bytes: usize,
+    /// With those that were under way before it.
+    with_others: usize,
 }
 
 impl ViewerNearness {
@@ -25,17 +32,16 @@ impl ViewerNearness {
 
     /// An update of so many bytes goes out, with a fence behind it.
     pub(super) fn written(&mut self, now: Instant, bytes: usize) {
-        self.under_way.push_back(bytes);
-        self.written.push_back((now, self.under_way.iter().sum()));
+        let others: usize = self.under_way.iter().map(|update| update.bytes).sum();
+        self.under_way.push_back(WrittenUpdate { at: now, bytes, with_others: others + bytes });
     }
 
     /// The fence of the first of these was answered.
     pub(super) fn answered(&mut self, now: Instant) {
-        self.under_way.pop_front();
-        let Some((since, bytes)) = self.written.pop_front().filter(|(_, bytes)| *bytes >= LARGE) else {
+        let Some(update) = self.under_way.pop_front().filter(|update| update.with_others >= LARGE) else {
             return;
         };
-        let is_slow = now - since > Duration::from_nanos(bytes as u64 * NANOSECONDS);
+        let is_slow = now - update.at > Duration::from_nanos(update.with_others as u64 * NANOSECONDS);
         // Who was far away may be no nearer when less is sent: that is not tried again.
         self.slow = match self.slow {
             SLOW => SLOW,
@@ -47,7 +53,7 @@ impl ViewerNearness {
 
 /// Of less bytes, the time that it takes to draw them says more than their way.
 const LARGE: usize = 256 << 10;
-/// What a byte may take: 20 ns are 50 MB/s, a tenth of what a viewer takes that draws by software.
+/// What a byte may take: 20 ns are 50 MB/s, four times what a network of 100 Mbit/s carries.
 const NANOSECONDS: u64 = 20;
 /// One update may be late because the machine does other things.
 const SLOW: u8 = 2;
