@@ -44,26 +44,6 @@ fn a_line_that_scrolls_costs_a_line() {
     assert_eq!(person.pixels, 3 * 64 * 8);
 }
 
-#[test]
-fn who_was_not_told_of_another_size_is_told_of_no_copies() {
-    let desk = desk(64, 48);
-    let mut person = Person::with(&desk, &[Encoding::CopyRect, Encoding::Raw]);
-    desk.resize(128, 128).unwrap();
-    desk.draw(&noise(128, 128), &Damage::from(rect(0, 0, 128, 128)));
-    // Servers may be asked for more than there is.
-    let mut ask = || {
-        person.rfb.request(true, rect(0, 0, 128, 128)).unwrap();
-        person.talk();
-    };
-    ask();
-    // From where it has nothing to where it sees it.
-    scroll(&desk, rect(0, 0, 32, 32), 80, 80);
-    ask();
-    assert_eq!(person.copies, 0);
-    let area = rect(0, 0, 32, 32);
-    assert_eq!(person.screen.crc32_of(area), desk.lock().screen.crc32_of(area));
-}
-
 /// A random piece of a side, from one pixel to the whole.
 fn span(rng: &mut Rng, side: u16) -> (u16, u16) {
     let (a, b) = (rng.below(u64::from(side)) as u16, rng.below(u64::from(side)) as u16);
