@@ -56,11 +56,13 @@ fn count_all(plan: &BytesPlan) -> Result<()> {
     Ok(())
 }
 
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Default, PartialEq, Eq)]
 struct BytesPlan {
     pages: u32,
     /// Screens of others, as PPM.
     pictures: Option<PathBuf>,
+    /// Photographs, as PPM.
+    photographs: Option<PathBuf>,
     /// In the order latest, and for a client that takes no adaptive codes.
     latest: bool,
     old: bool,
@@ -72,10 +74,11 @@ impl BytesPlan {
     /// Tells the test what is planned.
     fn tell<'a>(&self, test: &'a mut Command) -> Result<&'a mut Command> {
         test.env("QUICKSET_BYTES", self.pages.to_string());
-        if let Some(folder) = &self.pictures {
+        for (name, folder) in [("PICTURES", &self.pictures), ("PHOTOGRAPHS", &self.photographs)] {
+            let Some(folder) = folder else { continue };
             let folder =
                 folder.canonicalize().with_context(|| format!("{} is not there", folder.display()))?;
-            test.env("QUICKSET_BYTES_PICTURES", folder);
+            test.env(format!("QUICKSET_BYTES_{name}"), folder);
         }
         if self.latest {
             test.env("QUICKSET_BYTES_ORDER", "latest");
@@ -109,7 +112,7 @@ impl BytesPlan {
     }
 
     fn read(args: &[String]) -> Result<Self> {
-        let mut plan = Self { pages: 10, pictures: None, latest: false, old: false, instructions: false };
+        let mut plan = Self { pages: 10, ..Self::default() };
         let mut words = args.iter();
         while let Some(flag) = words.next() {
             match (flag.as_str(), words.as_slice().first()) {
@@ -130,9 +133,13 @@ impl BytesPlan {
                     plan.pictures = Some(folder.into());
                     words.next();
                 }
+                ("--photographs", Some(folder)) => {
+                    plan.photographs = Some(folder.into());
+                    words.next();
+                }
                 (flag, _) => bail!(
-                    "write bytes [--pages N] [--pictures FOLDER] [--order fenced|latest] [--old] \
-                     [--instructions], and not {flag}"
+                    "write bytes [--pages N] [--pictures FOLDER] [--photographs FOLDER] [--order fenced|latest] \
+                     [--old] [--instructions], and not {flag}"
                 ),
             }
         }
@@ -150,12 +157,13 @@ mod tests {
 
     #[test]
     fn a_plan_is_what_is_written_and_slips_are_errors() {
-        let usual = BytesPlan { pages: 10, pictures: None, latest: false, old: false, instructions: false };
+        let usual = BytesPlan { pages: 10, ..BytesPlan::default() };
         assert_eq!(read(&[]).expect("nothing need be said"), usual);
-        let plan =
-            read(&["--pages", "3", "--old", "--order", "latest", "--pictures", "some", "--instructions"]);
-        let pictures = Some("some".into());
-        let expected = BytesPlan { pages: 3, pictures, latest: true, old: true, instructions: true };
+        let words = "--pages 3 --old --order latest --pictures some --photographs more --instructions";
+        let plan = read(&words.split(' ').collect::<Vec<_>>());
+        let (pictures, photographs) = (Some("some".into()), Some("more".into()));
+        let expected =
+            BytesPlan { pages: 3, pictures, photographs, latest: true, old: true, instructions: true };
         assert_eq!(plan.expect("it is right"), expected);
         for slip in
             [&["--pages"][..], &["--pages", "0"], &["--pages", "many"], &["--order", "newest"], &["x"]]

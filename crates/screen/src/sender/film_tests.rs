@@ -1,17 +1,14 @@
 //! Films and photographs over a link of some rate, in virtual time.
 
-use std::sync::OnceLock;
-
-use jpeg_encoder::SamplingFactor;
 use quickset_base::{Duration, Rng};
 use quickset_rfb::{Resize, ResizeReason};
-use zune_jpeg::JpegDecoder;
-use zune_jpeg::zune_core::bytestream::ZCursor;
-use zune_jpeg::zune_core::colorspace::ColorSpace;
-use zune_jpeg::zune_core::options::DecoderOptions;
 
 use super::*;
 use crate::receiver::{ReceiverConfig, ScreenReceiver};
+
+#[path = "../../tests/bytes/film.rs"]
+#[expect(dead_code, reason = "what is compared with Tight")]
+mod film;
 
 const WAY: Duration = Duration::from_millis(30);
 const SCREEN: Rect = Rect::sized(1024, 512);
@@ -36,10 +33,8 @@ struct Far {
     reel: Reel,
 }
 
-/// A film: noise like that of a photograph, which pans. In each square of 32 pixels the first 8 say by their
-/// grey which picture it is of.
+/// A film, and what is seen of it.
 struct Reel {
-    texture: &'static [u32],
     /// From one picture to the next; `None`: it does not play.
     every: Option<Duration>,
     next: Time,
@@ -50,65 +45,9 @@ struct Reel {
     at: Vec<Time>,
 }
 
-const TEXTURE: usize = 1024;
-
-static FILM_TEXTURE: OnceLock<Vec<u32>> = OnceLock::new();
-
-fn texture() -> Vec<u32> {
-    let mut rng = Rng::new(5);
-    // Octaves of noise, each weaker than the one before and twice as fine.
-    let mut values = vec![[0_i32; 3]; TEXTURE * TEXTURE];
-    for octave in 0..8 {
-        let side = 4_usize << octave;
-        let mut node = |most: i32| rng.below(2 * most as u64 + 1) as i32 - most;
-        let nodes: Vec<[i32; 3]> = (0..side * side)
-            .map(|_| {
-                let grey = node([50, 40, 32, 25, 20, 16, 12, 9][octave]);
-                [0; 3].map(|_: i32| grey + node([22, 16, 12, 9, 6, 4, 3, 0][octave]))
-            })
-            .collect();
-        let step = TEXTURE / side;
-        for (at, value) in values.iter_mut().enumerate() {
-            let (x, y) = (at % TEXTURE, at / TEXTURE);
-            let [fx, fy, s] = [x % step, y % step, step].map(|n| i32::from(n as u16));
-            let node = |dx, dy| nodes[(y / step + dy) % side * side + (x / step + dx) % side];
-            for (c, value) in value.iter_mut().enumerate() {
-                let top = node(0, 0)[c] * (s - fx) + node(1, 0)[c] * fx;
-                let bottom = node(0, 1)[c] * (s - fx) + node(1, 1)[c] * fx;
-                *value += (top * (s - fy) + bottom * fy) / (s * s);
-            }
-        }
-    }
-    // The grain is grey, and the finest octave as well: the colours of a film have half its resolution.
-    let texture = values.iter().map(|value| {
-        let grain = rng.below(9) as i32 - 4;
-        value.iter().fold(0, |pixel, v| pixel << 8 | (v + 128 + grain).clamp(0, 255) as u32)
-    });
-    texture.collect()
-}
-
 impl Reel {
     fn new() -> Self {
-        Self {
-            texture: FILM_TEXTURE.get_or_init(texture),
-            every: None,
-            next: Time::ZERO,
-            drawn: Vec::new(),
-            seen: 0,
-            lags: Vec::new(),
-            at: Vec::new(),
-        }
-    }
-
-    fn picture(&self, n: usize, size: Rect) -> Vec<u32> {
-        let pixel = |at: usize| {
-            let (x, y) = (at % usize::from(size.width()), at / usize::from(size.width()));
-            if x % 32 < 8 && y % 32 < 8 {
-                return (n % 8 * 32 + 16) as u32 * 0x01_0101;
-            }
-            self.texture[(y + 2 * n) % TEXTURE * TEXTURE + (x + 3 * n) % TEXTURE]
-        };
-        (0..size.area()).map(pixel).collect()
+        Self { every: None, next: Time::ZERO, drawn: Vec::new(), seen: 0, lags: Vec::new(), at: Vec::new() }
     }
 
     /// What a client sees: the number of the oldest picture of which something is still there.
@@ -189,7 +128,7 @@ impl Far {
         if let Some(every) = self.reel.every.filter(|_| self.reel.next <= self.now) {
             self.reel.next += every;
             self.reel.drawn.push(self.now);
-            let picture = self.reel.picture(self.reel.drawn.len() - 1, FILM);
+            let picture = film::picture(self.reel.drawn.len() - 1, FILM);
             self.draw(FILM, &picture);
         }
         let rate = self.says.then_some(self.rate as u64 * 1000);
@@ -330,7 +269,7 @@ fn quality_falls_with_the_rate_and_returns() {
 fn a_photograph_has_the_quality_that_comes_soon() {
     let photograph = |rate| {
         let mut far = Far::new(SenderConfig::default(), rate);
-        let picture = far.reel.picture(0, FILM);
+        let picture = film::picture(0, FILM);
         far.draw(FILM, &picture);
         far.until(FILM);
         far.run(Duration::from_millis(200));
@@ -349,7 +288,7 @@ fn a_photograph_without_loss_takes_no_more_by_adaptive_codes() {
     // Its upper rows have few colours, too.
     let [others, adaptive] = [false, true].map(|adaptive| {
         let mut far = Far::new(SenderConfig { adaptive, ..SenderConfig::default() }, 12_500);
-        let picture = far.reel.picture(0, FILM);
+        let picture = film::picture(0, FILM);
         far.draw(FILM, &picture);
         far.until(FILM);
         far.run(Duration::from_millis(200));
@@ -442,7 +381,7 @@ fn what_moves_is_not_made_lossless_and_what_rests_is() {
     assert_eq!(far.lossless(), before);
     // A photograph beside it rests, and is refreshed without a halt of the film.
     let beside = Rect::between(640, 0, 768, 128);
-    let picture = far.reel.picture(7, beside);
+    let picture = film::picture(7, beside);
     far.play(20);
     far.draw(beside, &picture);
     far.reel.figures();
@@ -476,95 +415,3 @@ fn a_film_waits_while_nothing_arrives_and_goes_on_with_the_newest_picture() {
     let (lag, _) = far.reel.figures();
     assert!(lag <= Duration::from_millis(130), "{lag:?}");
 }
-
-/// Squared error of all colours of a pixel, on average.
-fn error(a: &[u32], b: &[u32]) -> f64 {
-    let one = |(a, b): (&u32, &u32)| {
-        let part = |shift: u32| (f64::from(a >> shift & 0xff) - f64::from(b >> shift & 0xff)).powi(2);
-        part(0) + part(8) + part(16)
-    };
-    a.iter().zip(b).map(one).sum::<f64>() / (3 * a.len()) as f64
-}
-
-/// A picture as Tight of RFB sends it: rectangles of at most 65,536 pixels, each a JPEG of its own with its
-/// headers, behind 12 bytes of the rectangle and 4 of the encoding. Bytes, and the error.
-fn tight(picture: &[u32], size: Rect, quality: u8, sampling: SamplingFactor) -> (usize, f64) {
-    let (mut bytes, mut seen) = (0, Vec::new());
-    for strip in picture.chunks(65_536 / usize::from(size.width()) * usize::from(size.width())) {
-        let mut file = Vec::new();
-        let mut encoder = jpeg_encoder::Encoder::new(&mut file, quality);
-        encoder.set_sampling_factor(sampling);
-        let pixels: Vec<u8> = strip.iter().flat_map(|pixel| pixel.to_le_bytes()).collect();
-        let height = (strip.len() / usize::from(size.width())) as u16;
-        encoder.encode(&pixels, size.width(), height, jpeg_encoder::ColorType::Bgra).unwrap();
-        let options = DecoderOptions::default().jpeg_set_out_colorspace(ColorSpace::BGRA);
-        let decoded = JpegDecoder::new_with_options(ZCursor::new(&file), options).decode().unwrap();
-        seen.extend(decoded.chunks_exact(4).map(|p| u32::from_le_bytes([p[0], p[1], p[2], 0])));
-        bytes += file.len() + 16;
-    }
-    (bytes, error(picture, &seen))
-}
-
-#[test]
-fn at_the_error_of_thin_links_a_picture_takes_fewer_bytes_than_in_tight() {
-    // Above level 3 ours takes more where colours have less detail than Tight sends.
-    let size = Rect::sized(512, 288);
-    let film = Reel::new().picture(0, size);
-    let ours = |picture: &[u32], quality: u8| {
-        let quality = JpegQuality::new(quality, quality).unwrap();
-        let config = SenderConfig { quality, adaptive: true, full_colour: true, ..SenderConfig::default() };
-        let mut far = Far::new(config, 1 << 20);
-        let before = far.sender.stats().bytes;
-        far.draw(size, picture);
-        far.run(WAY * 2);
-        let mut seen = Vec::new();
-        far.client.screen().read(size, &mut seen).unwrap();
-        ((far.sender.stats().bytes - before) as f64, error(picture, &seen))
-    };
-    let mut worse = Vec::new();
-    for (name, picture) in [("film", &film), ("colourful", &colourful(&film, size))] {
-        let all: Vec<_> = (20..=98).step_by(6).map(|quality| (quality, ours(picture, quality))).collect();
-        for (level, quality, sampling) in TIGHT_LEVELS {
-            let (bytes, error) = tight(picture, size, quality, sampling);
-            let better =
-                all.iter().position(|(_, (_, ours))| *ours <= error).expect("there is a quality as good");
-            let [(_, (b0, e0)), (q, (b1, e1))] = [all[better.saturating_sub(1)], all[better]];
-            // What a quality in between takes.
-            let part = if e0 > e1 { (e0 - error) / (e0 - e1) } else { 1.0 };
-            let share = (b0 + part * (b1 - b0)) / bytes as f64;
-            println!(
-                "{name}: Tight at level {level} {bytes} bytes, error {error:.2}; ours {share:.2} at {q}"
-            );
-            worse.extend((share > if level <= 3 { 1.0 } else { 1.2 }).then_some((name, level, share)));
-        }
-    }
-    assert_eq!(worse, []);
-}
-
-/// A picture whose colours have details as fine as its grey has.
-fn colourful(film: &[u32], size: Rect) -> Vec<u32> {
-    let pixel = |at: usize| {
-        let (x, y) = (at % usize::from(size.width()), at / usize::from(size.width()));
-        // The texture at a fourth of its size.
-        let detail = texture_at(4 * x + 500, 4 * y + 300).to_be_bytes().map(i32::from);
-        let [_, red, green, blue] = film[at].to_be_bytes().map(i32::from);
-        let more = |value: i32, n: usize| (value + (detail[n] - detail[2]) / 3).clamp(0, 255) as u32;
-        more(red, 1) << 16 | (green as u32) << 8 | more(blue, 3)
-    };
-    (0..size.area()).map(pixel).collect()
-}
-
-fn texture_at(x: usize, y: usize) -> u32 {
-    FILM_TEXTURE.get_or_init(texture)[y % TEXTURE * TEXTURE + x % TEXTURE]
-}
-
-/// The qualities that TigerVNC 1.12 has for its levels (TightJPEGEncoder.cxx).
-const TIGHT_LEVELS: [(u8, u8, SamplingFactor); 7] = [
-    (1, 29, SamplingFactor::R_4_2_0),
-    (2, 41, SamplingFactor::R_4_2_0),
-    (3, 42, SamplingFactor::R_4_2_2),
-    (5, 77, SamplingFactor::R_4_2_2),
-    (6, 79, SamplingFactor::R_4_4_4),
-    (7, 86, SamplingFactor::R_4_4_4),
-    (8, 92, SamplingFactor::R_4_4_4),
-];

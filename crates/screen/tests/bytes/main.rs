@@ -3,8 +3,8 @@
 //! table; as a test it says whether what is aimed at is reached, and whether the pixels are right at rest.
 //!
 //! Nothing is sent anywhere, and no time is measured: equal sources give equal figures. QUICKSET_BYTES says
-//! how many pages are turned, …_SCENE which scenes, by a part of their names, and …_PICTURES a folder with
-//! pictures of real screens (PPM).
+//! how many pages are turned, …_SCENE which scenes, by a part of their names, …_PICTURES a folder with
+//! pictures of real screens (PPM), and …_PHOTOGRAPHS one with photographs.
 
 #![expect(clippy::unwrap_used, reason = "in a test a panic is the report")]
 #![expect(
@@ -14,8 +14,10 @@
     reason = "numbers in tests are small, or cut on purpose"
 )]
 
+mod film;
 mod letters;
 mod ours;
+mod photographs;
 mod scenes;
 mod tight;
 

@@ -5,7 +5,7 @@ use quickset_rfb::{ClientEvent, Framebuffer, Rect, Resize, ResizeReason, ResizeS
 use quickset_screen::ItemKind;
 use quickset_screen::message::ScreenOrder;
 use quickset_screen::receiver::{ReceiverConfig, ScreenReceiver};
-use quickset_screen::sender::{ScreenItem, ScreenSender, SenderConfig, SenderStats};
+use quickset_screen::sender::{JpegQuality, ScreenItem, ScreenSender, SenderConfig, SenderStats};
 
 use crate::scenes::SceneDraw;
 
@@ -26,10 +26,20 @@ pub(crate) struct OurCost {
 }
 
 impl OurEnds {
-    pub(crate) fn new(order: ScreenOrder, adaptive: bool, (width, height): (u16, u16)) -> Self {
+    pub(crate) fn new(order: ScreenOrder, adaptive: bool, size: (u16, u16)) -> Self {
         let config =
             SenderConfig { order, budget: BUDGET, adaptive, patches: adaptive, ..SenderConfig::default() };
-        let receiver = ReceiverConfig { order, ..ReceiverConfig::default() };
+        Self::with(config, size)
+    }
+
+    /// Ends of now, with this quality of JPEG.
+    pub(crate) fn of_quality(quality: JpegQuality, size: (u16, u16)) -> Self {
+        let config = SenderConfig { quality, budget: BUDGET, adaptive: true, ..SenderConfig::default() };
+        Self::with(SenderConfig { full_colour: true, patches: true, ..config }, size)
+    }
+
+    fn with(config: SenderConfig, (width, height): (u16, u16)) -> Self {
+        let receiver = ReceiverConfig { order: config.order, ..ReceiverConfig::default() };
         let mut ends = Self {
             sender: ScreenSender::new(config),
             receiver: ScreenReceiver::new(receiver),

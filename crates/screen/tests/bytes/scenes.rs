@@ -33,20 +33,30 @@ pub(crate) fn scenes(pages: u64) -> Vec<Scene> {
     ]
 }
 
-/// Pictures of a folder (PPM with three bytes for each pixel), one after the other.
+/// Those pictures of a folder that have the size of the first, one after the other.
 pub(crate) fn pictures(folder: &std::path::Path) -> Scene {
+    let pictures = read_pictures(folder);
+    let size = pictures.first().expect("a picture whose name ends in .ppm").1;
+    let whole = Rect::sized(size.0, size.1);
+    let updates = pictures.into_iter().filter(|(_, own, _)| *own == size);
+    let updates = updates.map(|(.., pixels)| vec![SceneDraw::Put(whole, pixels)]).collect();
+    Scene { name: "pictures".into(), size, updates, most: PAGES }
+}
+
+/// The name, the size and the pixels of each picture of a folder (PPM with three bytes for each pixel), by
+/// name.
+pub(crate) fn read_pictures(folder: &std::path::Path) -> Vec<(String, (u16, u16), Vec<u32>)> {
     let mut paths: Vec<_> = std::fs::read_dir(folder)
         .expect("a folder with pictures")
         .map(|entry| entry.unwrap().path())
         .filter(|path| path.extension().is_some_and(|name| name == "ppm"))
         .collect();
     paths.sort();
-    let pictures: Vec<_> = paths.iter().map(|path| ppm(&std::fs::read(path).unwrap())).collect();
-    let size = pictures.first().expect("a picture whose name ends in .ppm").0;
-    let whole = Rect::sized(size.0, size.1);
-    let updates = pictures.into_iter().filter(|(own, _)| *own == size);
-    let updates = updates.map(|(_, pixels)| vec![SceneDraw::Put(whole, pixels)]).collect();
-    Scene { name: "pictures".into(), size, updates, most: PAGES }
+    let read = |path: &std::path::PathBuf| {
+        let (size, pixels) = ppm(&std::fs::read(path).unwrap());
+        (path.file_stem().unwrap().to_string_lossy().into_owned(), size, pixels)
+    };
+    paths.iter().map(read).collect()
 }
 
 fn ppm(file: &[u8]) -> ((u16, u16), Vec<u32>) {
