@@ -4,8 +4,8 @@ use bytes::BytesMut;
 use quickset_base::Datagram;
 use quickset_quic::ConnectionKey;
 
-/// Datagrams of handshakes, in which each costs a hundred times as much as any other: one connection's are
-/// handled in a turn of the driver. So its answer leaves, and the peer works on it, before those of the next
+/// Datagrams of handshakes, in which each costs a hundred times as much as any other: two connections' are
+/// handled in a turn of the driver. So their answers leave, and the peers work on them, before those of others
 /// are looked at. Each connection waits once, with a few datagrams, so that none keeps others waiting by
 /// sending more.
 #[derive(Default)]
