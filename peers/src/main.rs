@@ -171,7 +171,11 @@ impl PeerSide {
             cipher: StackCipher::Aes128,
             groups: self.group.of_stacks(),
             tuning: if is_own { StackTuning::Own } else { StackTuning::Fixed },
-            tickets: if self.case == BenchCase::Resumed { StackTickets::Kept } else { StackTickets::None },
+            tickets: match self.case {
+                BenchCase::Handshakes => StackTickets::None,
+                BenchCase::Resumed => StackTickets::Kept,
+                _ => StackTickets::Unused,
+            },
             streams: self.case.streams(),
             ..StackSetup::new(if self.stack.is_http() { b"h3" } else { PROTOCOL })
         }

@@ -223,14 +223,14 @@ pub fn server_config(identity: &StackIdentity, setup: &StackSetup) -> Result<Ser
         retry: if setup.retry { RetryPolicy::Always } else { RetryPolicy::Never },
         retry_token_lifetime: Duration::from_secs(15),
         gate: None,
-        token_lifetime: Duration::from_secs(600),
+        token_lifetime: Duration::from_secs(if setup.tickets == StackTickets::None { 0 } else { 600 }),
     })
 }
 
 pub fn client_config(trusted: &StackIdentity, setup: &StackSetup) -> Result<ClientConfig> {
     let crypto = quickset_tls::Client::new(trusted.client(setup)?)?;
     let crypto = match setup.tickets {
-        StackTickets::None => crypto,
+        StackTickets::None | StackTickets::Unused => crypto,
         StackTickets::Kept | StackTickets::Early => {
             crypto.with_tickets(Arc::new(CountedTickets::new(setup)), b"")
         }

@@ -42,7 +42,7 @@ impl StackSetup {
             // As quickset has them for applications: a hello of two datagrams, and a share of X25519 for those
             // who know no other.
             groups: &[StackGroup::X25519MlKem768, StackGroup::X25519, StackGroup::P256, StackGroup::P384],
-            tickets: StackTickets::None,
+            tickets: StackTickets::Unused,
             used_tickets: Arc::default(),
             tuning: StackTuning::Own,
             idle: Duration::from_secs(30),
@@ -111,8 +111,10 @@ impl StackGroup {
 /// What a client keeps of a connection for the next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StackTickets {
-    /// Nothing: every handshake is a full one.
+    /// Nothing: every handshake is a full one. Servers give no tickets, nor tokens (RFC 9000 §8.1.3).
     None,
+    /// Nothing, though servers give what they give by themselves.
+    Unused,
     Kept,
     /// And connections may begin with data (0-RTT), where the stack has that.
     Early,

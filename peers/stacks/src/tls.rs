@@ -64,6 +64,9 @@ impl StackIdentity {
             .with_no_client_auth()
             .with_single_cert(vec![self.certificate.clone()], self.key.clone_key())?;
         config.alpn_protocols = vec![setup.protocol.to_vec()];
+        if setup.tickets == StackTickets::None {
+            config.send_tls13_tickets = 0;
+        }
         if setup.tickets == StackTickets::Kept {
             // Tickets that hold the session. What the server keeps instead, unless told, is 256 sessions at
             // most.
@@ -87,7 +90,7 @@ impl StackIdentity {
         config.alpn_protocols = vec![setup.protocol.to_vec()];
         config.enable_early_data = setup.tickets == StackTickets::Early;
         config.resumption = match setup.tickets {
-            StackTickets::None => Resumption::disabled(),
+            StackTickets::None | StackTickets::Unused => Resumption::disabled(),
             StackTickets::Kept | StackTickets::Early => Resumption::store(Arc::new(CountedSessions {
                 sessions: ClientSessionMemoryCache::new(256),
                 used: setup.used_tickets.clone(),

@@ -43,7 +43,7 @@ impl Connection {
         let mut rng = self.link.path.numbering.fork();
         match &self.life.handshake.side {
             // Whoever is told that an address is proven shows that to be believed: not before it is.
-            SideState::Server { seal, .. } if self.link.path.is_validated() => new_tokens(
+            SideState::Server { seal: Some(seal), .. } if self.link.path.is_validated() => new_tokens(
                 &**seal,
                 &mut rng,
                 self.common.now,

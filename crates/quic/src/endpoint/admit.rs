@@ -410,6 +410,7 @@ impl Endpoint {
             return Err(self.turn_away(incoming, Dropped::Busy));
         };
         let (crypto, transport) = (server.config.crypto.clone(), server.config.transport.clone());
+        let gives_tokens = !server.config.token_lifetime.is_zero();
         let versions = server.versions.clone();
         let First { datagram, version, dcid, scid, proof, .. } = *incoming.0;
         // RFC 9002 §6.2.2. A Retry and its answer took as long as a challenge and its answer do.
@@ -469,7 +470,7 @@ impl Endpoint {
                 crypto,
                 first: dcid,
                 validated,
-                seal: self.config.crypto.clone(),
+                seal: gives_tokens.then(|| self.config.crypto.clone()),
                 second,
             },
         };

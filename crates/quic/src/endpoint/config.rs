@@ -49,7 +49,7 @@ pub struct ServerConfig {
     pub gate: Option<Gate>,
     /// How long an address validation token from Retry is good.
     pub retry_token_lifetime: Duration,
-    /// How long an address validation token from NEW_TOKEN is good.
+    /// How long an address validation token from NEW_TOKEN is good; zero: none is given.
     pub token_lifetime: Duration,
 }
 

@@ -25,8 +25,8 @@ pub(crate) enum HandshakeRole {
         /// The client's address is proven (Retry or token).
         validated: bool,
         /// Seals tokens for the client's later connections, sent in NEW_TOKEN when the handshake is
-        /// confirmed.
-        seal: Arc<dyn EndpointCrypto>,
+        /// confirmed; `None`: there are none.
+        seal: Option<Arc<dyn EndpointCrypto>>,
         /// Our id of sequence number 1, for the preferred address.
         second: Option<IssuedCid>,
     },
@@ -57,7 +57,7 @@ pub(crate) enum SideState {
         crypto: Arc<dyn ServerCrypto>,
         /// The id of the client's first packet, or of its first one behind a Retry.
         first: ConnectionId,
-        seal: Arc<dyn EndpointCrypto>,
+        seal: Option<Arc<dyn EndpointCrypto>>,
     },
 }
 

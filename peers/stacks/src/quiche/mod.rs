@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
+use boring::ssl::{SslContextBuilder, SslMethod, SslOptions};
 use bytes::Bytes;
 use quiche::{Config, ConnectionId, Error};
 use tokio::sync::mpsc;
@@ -170,7 +171,7 @@ impl QuicheLine {
         let mut shared = self.shared.state.borrow_mut();
         let state = &mut *shared;
         if let Some(one) = state.connections.get_mut(&self.id) {
-            if state.tickets != StackTickets::None {
+            if matches!(state.tickets, StackTickets::Kept | StackTickets::Early) {
                 state.session = one.quic.session().map(<[u8]>::to_vec);
             }
             // Closed already is closed.
@@ -337,7 +338,13 @@ fn may<T>(done: Result<T, Error>) -> Result<Option<T>, Error> {
 }
 
 fn config(setup: &StackSetup) -> Result<Config> {
-    let mut config = Config::new(quiche::PROTOCOL_VERSION)?;
+    let mut config = if setup.tickets == StackTickets::None {
+        let mut tls = SslContextBuilder::new(SslMethod::tls())?;
+        tls.set_options(SslOptions::NO_TICKET);
+        Config::with_boring_ssl_ctx_builder(quiche::PROTOCOL_VERSION, tls)?
+    } else {
+        Config::new(quiche::PROTOCOL_VERSION)?
+    };
     config.set_application_protos(&[setup.protocol])?;
     config.set_max_idle_timeout(setup.idle.as_millis() as u64);
     config.set_max_recv_udp_payload_size(FIXED_MTU.into());

@@ -76,7 +76,7 @@ fn tokens_of_earlier_connections_spare_the_retry() {
     let (_, start) = accepted(&mut giver, id(1, 8));
     let HandshakeRole::Server { seal, validated: false, .. } = start.role else { panic!() };
     let client = start.path.remote.ip();
-    let new_tokens = new_tokens(&*seal, &mut Rng::new(5), NOW, client, start.version);
+    let new_tokens = new_tokens(&*seal.unwrap(), &mut Rng::new(5), NOW, client, start.version);
     assert!(new_tokens.len() > 1 && new_tokens[0] != new_tokens[1]);
     let token = &new_tokens[0];
 
@@ -92,6 +92,14 @@ fn tokens_of_earlier_connections_spare_the_retry() {
     let start = present(NOW + Duration::from_secs(900), "192.0.2.1:9", 1).expect("another port is no matter");
     assert!(matches!(start.role, HandshakeRole::Server { validated: true, .. }));
     assert!(present(NOW + Duration::from_secs(900), "192.0.2.1:9", 2).is_none(), "RFC 9000 §8.1.4: a replay");
+}
+
+#[test]
+fn a_server_whose_tokens_are_good_for_no_time_gives_none() {
+    let config = ServerConfig { token_lifetime: Duration::ZERO, ..server_config(RetryPolicy::Never) };
+    let mut endpoint = Endpoint::new(self::config(), Some(config), Rng::new(1));
+    let (_, start) = accepted(&mut endpoint, id(1, 8));
+    assert!(matches!(start.role, HandshakeRole::Server { seal: None, .. }));
 }
 
 #[test]
