@@ -91,11 +91,11 @@ pub(crate) fn step() -> Result<StepOutcome> {
 pub(crate) fn ensure(needs: &[Needed]) -> Result<()> {
     let missing: Vec<&Needed> = needs.iter().filter(|need| !need.is_there()).collect();
     if missing.is_empty() {
-        println!("everything is there: {}", names(needs.iter().map(|need| need.sign.name())));
+        eprintln!("everything is there: {}", names(needs.iter().map(|need| need.sign.name())));
         return Ok(());
     }
     for need in &missing {
-        println!("missing: {} ({}; {})", need.sign.name(), need.package, need.why);
+        eprintln!("missing: {} ({}; {})", need.sign.name(), need.package, need.why);
     }
     let packages: Vec<&str> = missing.iter().flat_map(|need| need.package.split(' ')).collect();
     if !on_path("apt-get") {
@@ -108,7 +108,8 @@ pub(crate) fn ensure(needs: &[Needed]) -> Result<()> {
     run(Command::new("apt-get")
         .env("DEBIAN_FRONTEND", "noninteractive")
         .args(["install", "-y", "-q", "--no-install-recommends"])
-        .args(packages))?;
+        .args(packages)
+        .stdout(std::io::stderr()))?;
     let lost = missing.iter().filter(|need| !need.sign.is_there()).map(|need| need.sign.name());
     let lost = names(lost);
     if !lost.is_empty() {
@@ -147,7 +148,7 @@ impl Sign {
 
 /// Brings the lists of packages up to date.
 pub(crate) fn apt_update() -> Result<()> {
-    run(Command::new("apt-get").args(["update", "-q"]))
+    run(Command::new("apt-get").args(["update", "-q"]).stdout(std::io::stderr()))
 }
 
 /// True when we may install packages.

@@ -44,7 +44,8 @@ const CASES: &str = "PROPTEST_RNG_SEED";
 /// Runs `command` with its output on ours; a failure names the command.
 pub(crate) fn run(command: &mut Command) -> Result<()> {
     let line = shown(command);
-    println!("$ {line}");
+    // Of what is printed, results alone are for others to read.
+    eprintln!("$ {line}");
     let status = command.status().with_context(|| format!("cannot start `{line}`"))?;
     if !status.success() {
         bail!("`{line}` failed ({status})");

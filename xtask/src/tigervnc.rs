@@ -20,10 +20,7 @@ pub(crate) fn command(args: &[String]) -> Result<()> {
         }
         None => root().join("target/release/quickset"),
     };
-    // It says so when all is there, which is no part of a JSON document either.
-    if !plan.json || !NEEDS.iter().all(Needed::is_there) {
-        ensure(NEEDS)?;
-    }
+    ensure(NEEDS)?;
     if plan.binary.is_none() {
         both(cargo().args(["build", "--locked", "--release", "-p", "quickset-cli"]))?;
     }
