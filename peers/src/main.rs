@@ -28,6 +28,7 @@ use quickset_stacks::{
     ClientPart, ServerPart, Stack, StackCipher, StackClient, StackGroup, StackIdentity, StackServer,
     StackSetup, StackTickets, StackTuning,
 };
+use tokio::runtime::{Builder, LocalOptions};
 use serde::Serialize;
 
 use crate::cases::{BenchCase, CaseClient};
@@ -257,12 +258,14 @@ impl ClientPart for MeasuredClient {
     }
 }
 
-/// Runs one role on one thread: with a core for each process, more threads only cost.
-fn alone(core: Option<usize>, role: impl Future<Output = Result<()>>) -> Result<()> {
+/// Runs one role on one thread: with a core for each process, more threads only cost. All of it is tasks of
+/// one scheduler, as in other programs: what waits in a `LocalSet` has its turn when nothing else is ready, and
+/// behind a look at the poller, which stacks pay for whose own tasks are outside of it.
+fn alone(core: Option<usize>, role: impl Future<Output = Result<()>> + 'static) -> Result<()> {
     os::allow_files();
     if let Some(core) = core {
         os::pin(core)?;
     }
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    tokio::task::LocalSet::new().block_on(&runtime, role)
+    let runtime = Builder::new_current_thread().enable_all().build_local(LocalOptions::default())?;
+    runtime.block_on(async { runtime.spawn_local(role).await? })
 }

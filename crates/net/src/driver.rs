@@ -48,6 +48,8 @@ pub(crate) struct Driver {
     requests: Vec<Arc<Shared>>,
     /// The endpoint is closed.
     farewell: Option<ClosingWords>,
+    /// There was nothing left to do at the end of the last turn.
+    rested: bool,
 }
 
 /// The way in: buffers that the system fills.
@@ -118,6 +120,7 @@ impl Driver {
             news: TurnNews::default(),
             requests: Vec::new(),
             farewell: None,
+            rested: false,
             socket,
             former: None,
             hub,
@@ -142,16 +145,21 @@ impl Driver {
         let next = [self.roster.timers.next(), self.outlet.deadline(), self.inlet.again, pause];
         let next = next.into_iter().flatten().min();
         // Others get the thread before the next turn.
-        let leads = self.inlet.ahead >= AHEAD;
-        if leads || !self.roster.met.is_empty() {
-            self.inlet.ahead = 0;
+        let leads = self.inlet.ahead >= AHEAD || !self.roster.met.is_empty();
+        let again = leads
+            || received
+            || more
+            || !self.roster.answering.is_empty()
+            || self.alarm.set(cx, &self.hub, next);
+        if leads {
             self.hub.runtime().yield_now(cx);
-        } else if received || more || !self.roster.answering.is_empty() || self.alarm.set(cx, &self.hub, next)
-        {
+        } else if again {
             cx.waker().wake_by_ref();
-        } else {
+        }
+        if leads || !again {
             self.inlet.ahead = 0;
         }
+        self.rested = !again;
         Poll::Pending
     }
 
@@ -359,7 +367,9 @@ impl Driver {
                     base::Poll::Event => {
                         let woken = self.news.wakes.len();
                         state.collect(now, &mut self.news);
-                        let answers = self.news.wakes.len() > woken && self.inlet.came <= FEW;
+                        let hurries = self.rested && state.conn.is_near();
+                        let may_wait = self.inlet.came <= FEW && !hurries;
+                        let answers = may_wait && self.news.wakes.len() > woken;
                         state.patience = if answers { PATIENCE } else { state.patience };
                         let met = std::mem::take(&mut self.news.met);
                         if self.news.is_for_endpoint() {
@@ -508,7 +518,9 @@ const HANDSHAKES: usize = 2;
 const AHEAD: usize = 1 << 20;
 
 /// Turns of the driver that acknowledgements wait for what is written by tasks that were woken: they run in
-/// between. That which accepts a stream may have another that answers on it.
+/// between. That which accepts a stream may have another that answers on it. Where the peer is near, and
+/// nothing was to do before, what is due leaves at once: there is time for it, and the peer, awake then, works
+/// on it meanwhile.
 const PATIENCE: u8 = 2;
 
 /// Datagrams of a turn with more of which the peer waits for acknowledgements, to send more.

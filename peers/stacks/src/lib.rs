@@ -1,5 +1,5 @@
 //! Stacks of QUIC, ours and others, each behind the same few verbs: `peers` measures with them, `interop` plays
-//! cases with them. All of it runs on one thread, in a `LocalSet` of tokio.
+//! cases with them. All of it runs on one thread, where tokio takes tasks that stay there.
 
 #![expect(async_fn_in_trait, reason = "nobody sends these futures to another thread")]
 

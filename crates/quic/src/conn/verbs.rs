@@ -64,6 +64,12 @@ impl Connection {
             && !self.wants_data()
     }
 
+    /// Whether the peer is so near that a system takes about as long to wake a thread as a packet to come: on
+    /// the same machine, or on one next to it.
+    pub fn is_near(&self) -> bool {
+        self.link.path.recovery.rtt().min() < NEAR
+    }
+
     /// The next request to the endpoint, if there is one.
     pub fn poll_signal(&mut self) -> Option<Signal> {
         self.common.signals.pop_front()
@@ -288,3 +294,6 @@ impl Connection {
         self.traffic.streams.max_message_len()
     }
 }
+
+/// Of [`Connection::is_near`].
+const NEAR: Duration = Duration::from_micros(250);
