@@ -508,8 +508,9 @@ impl TurnNews {
 
 /// Receive calls in a turn, so that acknowledgements leave and applications read in between.
 const RECEIVES: usize = 8;
-/// Handshakes in a turn. With two a server works a sixth less for each than with one, since it receives half as
-/// often. With more the first client waits for its answer while it has nothing to do, and fewer are done.
+/// Handshakes in a turn. With two a server works a sixth less for each than with one, since it receives half
+/// as often. With more the first client waits for its answer while it has nothing to do, and tickets come too
+/// late for its next connection.
 const HANDSHAKES: usize = 2;
 
 /// Bytes that come before all other tasks get the thread. A runtime may let a task that wakes itself go on
@@ -519,8 +520,8 @@ const AHEAD: usize = 1 << 20;
 
 /// Turns of the driver that acknowledgements wait for what is written by tasks that were woken: they run in
 /// between. That which accepts a stream may have another that answers on it. Where the peer is near, and
-/// nothing was to do before, what is due leaves at once: there is time for it, and the peer, awake then, works
-/// on it meanwhile.
+/// nothing was to do before, what is due leaves at once: there is time for it, and the peer, awake then,
+/// works on it meanwhile.
 const PATIENCE: u8 = 2;
 
 /// Datagrams of a turn with more of which the peer waits for acknowledgements, to send more.

@@ -5,9 +5,9 @@ use quickset_base::Datagram;
 use quickset_quic::ConnectionKey;
 
 /// Datagrams of handshakes, in which each costs a hundred times as much as any other: two connections' are
-/// handled in a turn of the driver. So their answers leave, and the peers work on them, before those of others
-/// are looked at. Each connection waits once, with a few datagrams, so that none keeps others waiting by
-/// sending more.
+/// handled in a turn of the driver. So their answers leave, and the peers work on them, before those of
+/// others are looked at. Each connection waits once, with a few datagrams, so that none keeps others waiting
+/// by sending more.
 #[derive(Default)]
 pub(crate) struct Heavy {
     order: VecDeque<ConnectionKey>,
