@@ -28,8 +28,8 @@ use quickset_stacks::{
     ClientPart, ServerPart, Stack, StackCipher, StackClient, StackGroup, StackIdentity, StackServer,
     StackSetup, StackTickets, StackTuning,
 };
-use tokio::runtime::{Builder, LocalOptions};
 use serde::Serialize;
+use tokio::runtime::{Builder, LocalOptions};
 
 use crate::cases::{BenchCase, CaseClient};
 
