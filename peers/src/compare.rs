@@ -235,7 +235,8 @@ pub(crate) struct Process {
 impl Process {
     pub(crate) fn own(arguments: &[&str], core: Option<usize>, limit: Duration) -> Result<Self> {
         let mut command = Command::new(std::env::current_exe()?);
-        command.args(arguments);
+        // Errors are a part of what is measured, as when a connection ends, and their backtraces are not.
+        command.args(arguments).env_remove("RUST_BACKTRACE").env_remove("RUST_LIB_BACKTRACE");
         if let Some(core) = core {
             command.args(["--core", &core.to_string()]);
         }
