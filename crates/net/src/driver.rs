@@ -508,6 +508,7 @@ impl TurnNews {
 
 /// Receive calls in a turn, so that acknowledgements leave and applications read in between.
 const RECEIVES: usize = 8;
+
 /// Handshakes in a turn. With two a server works a sixth less for each than with one, since it receives half
 /// as often. With more the first client waits for its answer while it has nothing to do, and tickets come too
 /// late for its next connection.

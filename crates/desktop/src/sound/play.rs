@@ -78,7 +78,7 @@ impl SoundPlayer {
         let (mut piece, mut stock) = (Some(first), Stock::default());
         while let Some(sound) = piece {
             let waiting = self.pieces.len() * FRAME_BYTES + waiting_in(&input);
-            if !stock.is_to_shrink(waiting) {
+            if !stock.leaves_out(waiting) {
                 let bytes: Vec<u8> = sound.iter().flat_map(|sample| sample.to_le_bytes()).collect();
                 if input.write_all(&bytes).await.is_err() {
                     break;
@@ -107,8 +107,8 @@ struct Stock {
 }
 
 impl Stock {
-    /// So many bytes wait before the next piece: whether that is to be left out.
-    fn is_to_shrink(&mut self, waiting: usize) -> bool {
+    /// Looks at how many bytes wait before the next piece. True: that is to be left out.
+    fn leaves_out(&mut self, waiting: usize) -> bool {
         if self.surplus == 0 {
             self.least = Some(self.least.map_or(waiting, |least| least.min(waiting)));
             self.looked += 1;
@@ -154,7 +154,7 @@ mod tests {
 
     /// How many of so many pieces are left out before which so much waits.
     fn left_out(stock: &mut Stock, pieces: usize, waiting: impl Fn(usize) -> usize) -> usize {
-        (0..pieces).filter(|&n| stock.is_to_shrink(waiting(n))).count()
+        (0..pieces).filter(|&n| stock.leaves_out(waiting(n))).count()
     }
 
     #[test]
