@@ -164,8 +164,7 @@ fn a_photograph_takes_fewer_bytes_than_in_tight_at_the_error_of_thin_links() {
     };
     for photograph in Photograph::made_up() {
         for (share, (level, ..)) in line(&photograph).into_iter().zip(TIGHT_LEVELS) {
-            // Above level 3 ours takes more where colours have less detail than Tight sends, and are as
-            // strong as here.
+            // Above level 3 the rule by which colours are halved is not the best for these.
             let most = if level <= 3 { 1.0 } else { 1.15 };
             let share = share.expect("there is a quality as good");
             assert!(share <= most, "{}: {share:.2} of Tight at level {level}", photograph.name);
