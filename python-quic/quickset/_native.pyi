@@ -192,6 +192,16 @@ class ConnectionStats:
     def received_packets(self) -> int:
         """Authentic packets received."""
     @property
+    def dropped_packets(self) -> int:
+        """Packets that could not be read."""
+    @property
+    def unpaid_packets(self) -> int:
+        """Packets received and dropped as if lost: no memory was left for them, or they asked for more work
+        than packets pay for."""
+    @property
+    def paced(self) -> int:
+        """How often the peer asked for so much work that it was paced."""
+    @property
     def stream_bytes(self) -> int:
         """Bytes of streams sent, each counted once."""
     @property

@@ -22,6 +22,7 @@ mod bytes;
 mod c;
 mod dashjs;
 mod deny;
+mod disk;
 mod dist;
 mod e2e;
 mod endure;

@@ -7,8 +7,8 @@ use anyhow::{Result, bail};
 
 use crate::run::{StepOutcome, cargo, output, run};
 use crate::{
-    abr, again, arrows, beside, c, deny, e2e, features, flood, fuzz, languages, msrv, needs, python, sizes,
-    sound, spec, traces, web,
+    abr, again, arrows, beside, c, deny, disk, e2e, features, flood, fuzz, languages, msrv, needs, python,
+    sizes, sound, spec, traces, web,
 };
 
 struct TestStep {
@@ -75,8 +75,14 @@ pub(crate) fn command(names: &[String]) -> Result<()> {
     }
     let chosen: Vec<&TestStep> =
         STEPS.iter().filter(|s| names.is_empty() || names.iter().any(|n| n == s.name)).collect();
+    if names.is_empty() {
+        if let Some(advice) = disk::short_of(WHOLE) {
+            println!("This may not end well: {advice}");
+        }
+    }
     let (start, mut passed, mut skipped) = (Instant::now(), Vec::new(), Vec::new());
     let (mut failed, mut again) = (Vec::new(), Vec::new());
+    let mut full = None;
     for (i, step) in chosen.iter().enumerate() {
         println!("\n=== {} ({} of {})", step.name, i + 1, chosen.len());
         let since = Instant::now();
@@ -97,6 +103,10 @@ pub(crate) fn command(names: &[String]) -> Result<()> {
                 // The steps behind it may hold more faults, which are better seen in the same run.
                 println!("--- {}: FAILED after {}\n{error:#}", step.name, spoken(since.elapsed()));
                 failed.push((step.name, format!("{error:#}")));
+                full = disk::short_of(FULL);
+                if full.is_some() {
+                    break;
+                }
             }
         }
     }
@@ -118,11 +128,20 @@ pub(crate) fn command(names: &[String]) -> Result<()> {
         for (name, error) in &failed {
             println!("\n--- {name}: FAILED\n{error}");
         }
+        if let Some(advice) = full {
+            println!("\nThe disk is full, and no later step was tried: {advice}");
+        }
         let names = failed.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(" ");
         bail!("failed: {names}\nRun just what failed with `cargo xtask test {names}`.");
     }
     Ok(())
 }
+
+/// Bytes that a run from a clean checkout writes below the target folder, and some to spare.
+const WHOLE: u64 = 20 * disk::GB;
+
+/// With less room than this nothing can be built.
+const FULL: u64 = disk::GB;
 
 pub(crate) fn lint(_args: &[String]) -> Result<()> {
     fmt()?;

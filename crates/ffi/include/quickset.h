@@ -549,6 +549,15 @@ typedef struct qs_stats {
    * Of those: dropped, since nobody received them in time.
    */
   uint64_t unreliable_dropped;
+  /**
+   * Packets received and dropped as if lost: no memory was left for them, or they asked for more work than
+   * packets pay for.
+   */
+  uint64_t unpaid_packets;
+  /**
+   * How often the peer asked for so much work that it was paced.
+   */
+  uint64_t paced;
 } qs_stats;
 
 /**

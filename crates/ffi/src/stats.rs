@@ -69,6 +69,11 @@ pub struct QsStats {
     pub unreliable_received: u64,
     /// Of those: dropped, since nobody received them in time.
     pub unreliable_dropped: u64,
+    /// Packets received and dropped as if lost: no memory was left for them, or they asked for more work than
+    /// packets pay for.
+    pub unpaid_packets: u64,
+    /// How often the peer asked for so much work that it was paced.
+    pub paced: u64,
 }
 
 impl QsStats {
@@ -102,6 +107,8 @@ impl QsStats {
             unreliable_lost: stats.datagrams.lost,
             unreliable_received: stats.datagrams.received,
             unreliable_dropped: stats.datagrams.dropped,
+            unpaid_packets: stats.unpaid_packets,
+            paced: stats.paced,
         }
     }
 }

@@ -25,8 +25,8 @@ pub struct Stats {
     /// Packets that could not be read: forged, corrupted, or without keys.
     pub dropped_packets: u64,
     /// Packets that were dropped as if they were lost. Either the [budget](crate::TransportConfig::budget)
-    /// had no memory for their content, or the peer asked for more work than its packets pay for, which only
-    /// an attacker does.
+    /// had no memory for their content, or the peer asked for more work than its packets pay for: an attacker
+    /// does, and who gives up hundreds of streams as soon as it has opened them.
     pub unpaid_packets: u64,
     /// How often the peer asked for so much work that it was paced. While it is paced, packets that ask for
     /// more are unpaid, and it may open few new streams.

@@ -79,7 +79,8 @@ pub(crate) fn layout() -> Vec<String> {
         QsStats "qs_stats" size sent_datagrams sent_bytes sent_packets received_datagrams received_bytes
             received_packets dropped_packets lost_packets spurious_losses probe_timeouts stream_bytes rtt_us
             min_rtt_us window in_flight pacing_rate mtu repairs_sent repair_bytes recovered unrecovered
-            recovered_here loss_ppm unreliable_sent unreliable_lost unreliable_received unreliable_dropped;
+            recovered_here loss_ppm unreliable_sent unreliable_lost unreliable_received unreliable_dropped
+            unpaid_packets paced;
     }
     lines
 }
