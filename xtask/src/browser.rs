@@ -1,15 +1,17 @@
 //! `cargo xtask browser`: the page of `desktop serve --web` in Chromium beside the gateways and noVNC, timed.
 
+use std::path::Path;
+
 use anyhow::{Context as _, Result, bail};
 
 use crate::needs::{Needed, ensure};
 use crate::run::{cargo, output, root, run};
 use crate::viewers::{novnc, program};
 
-/// Runs the test of crates/desktop/tests/browser with the command as it is shipped.
+/// Runs the test of crates/desktop/tests/browser with the command as it is shipped, or another one.
 pub(crate) fn command(args: &[String]) -> Result<()> {
     let mut test = cargo();
-    let mut json = false;
+    let (mut json, mut binary) = (false, None);
     let mut words = args.iter();
     while let Some(flag) = words.next() {
         if flag == "--json" {
@@ -22,8 +24,14 @@ pub(crate) fn command(args: &[String]) -> Result<()> {
             "--keys" => "KEYS",
             "--link" => "LINK",
             "--loss" => "LOSS",
+            "--binary" => {
+                let path = Path::new(value).canonicalize();
+                binary = Some(path.with_context(|| format!("{value} is not there"))?);
+                continue;
+            }
             _ => bail!(
-                "write browser [--flips N] [--keys N] [--link OPTIONS] [--loss SHARE] [--json], and not {flag}"
+                "write browser [--flips N] [--keys N] [--link OPTIONS] [--loss SHARE] [--binary FILE] [--json], \
+                 and not {flag}"
             ),
         };
         if matches!(name, "FLIPS" | "KEYS") && !value.parse().is_ok_and(|n: u32| (1..=10_000).contains(&n)) {
@@ -35,11 +43,13 @@ pub(crate) fn command(args: &[String]) -> Result<()> {
     let rows = root().join("target/browser.json");
     // What programs print is for people, and no part of a JSON document.
     let both = |command: &mut _| if json { output(command).map(drop) } else { run(command) };
-    both(cargo().args(["build", "--locked", "--release", "-p", "quickset-cli"]))?;
+    if binary.is_none() {
+        both(cargo().args(["build", "--locked", "--release", "-p", "quickset-cli"]))?;
+    }
     both(
         test.args(["test", "--locked", "--release", "-p", "quickset-desktop", "--test", "browser", "--"])
             .args(["--ignored", "--nocapture", "--exact", "a_page_in_a_browser_beside_other_ways"])
-            .env("QUICKSET_BROWSER_BINARY", root().join("target/release/quickset"))
+            .env("QUICKSET_BROWSER_BINARY", binary.unwrap_or_else(|| root().join("target/release/quickset")))
             .env("QUICKSET_BROWSER_JSON", &rows)
             .env("QUICKSET_NOVNC", novnc()?),
     )?;
@@ -62,7 +72,9 @@ mod tests {
 
     #[test]
     fn slips_are_errors() {
-        for slip in [&["--flips"][..], &["--flips", "0"], &["--keys", "many"], &["fast", "1"]] {
+        for slip in
+            [&["--flips"][..], &["--flips", "0"], &["--keys", "many"], &["fast", "1"], &["--binary", "/none"]]
+        {
             let words: Vec<String> = slip.iter().map(|&word| word.to_owned()).collect();
             assert!(command(&words).is_err(), "{slip:?}");
         }

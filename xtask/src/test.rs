@@ -1,6 +1,7 @@
 //! `cargo xtask test`: everything that must hold before a change is taken in, in order, cheap steps first.
 
 use std::cmp::Reverse;
+use std::thread::available_parallelism;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
@@ -160,8 +161,10 @@ fn clippy() -> Result<StepOutcome> {
 }
 
 fn tests() -> Result<StepOutcome> {
+    // The slow ones wait for sockets and deadlines, and take a fifth of a processor each.
+    let threads = format!("--test-threads={}", 3 * available_parallelism()?.get());
     // Without a list of targets cargo runs unit tests, tests/, examples' builds and doctests.
-    again::test(&["--workspace"], &[], &[])
+    again::test(&["--workspace"], &[&threads], &[])
 }
 
 /// This feature and the next no default build has.
