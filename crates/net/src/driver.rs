@@ -1,5 +1,6 @@
 mod admit;
 mod alarm;
+mod busy;
 mod pause;
 mod roster;
 mod routing;
@@ -15,6 +16,7 @@ use quickset_quic::Signal;
 
 use admit::ProofAsking;
 use alarm::Alarm;
+use busy::BusyPolling;
 use pause::ReaderPause;
 use roster::Roster;
 
@@ -50,6 +52,9 @@ pub(crate) struct Driver {
     farewell: Option<ClosingWords>,
     /// There was nothing left to do at the end of the last turn.
     rested: bool,
+    busy: BusyPolling,
+    /// Of the connections that are polled the last one goes to a peer that may answer soon.
+    is_near: bool,
 }
 
 /// The way in: buffers that the system fills.
@@ -121,6 +126,8 @@ impl Driver {
             requests: Vec::new(),
             farewell: None,
             rested: false,
+            busy: busy_polling(&hub, &*socket),
+            is_near: false,
             socket,
             former: None,
             hub,
@@ -132,6 +139,10 @@ impl Driver {
         let received = self.receive(cx);
         self.echoes.poll(cx, self.hub.now(), &mut self.roster.ready);
         self.fire();
+        let works = received || self.inlet.came > 0 || !self.roster.ready.is_empty();
+        if works {
+            self.busy.ends(|| self.hub.now());
+        }
         let more = self.send(cx);
         // A transfer that goes on takes them again at once.
         if !received && self.inlet.pool.is_large() && self.hub.now() > self.inlet.heard + QUIET {
@@ -158,6 +169,10 @@ impl Driver {
         }
         if leads || !again {
             self.inlet.ahead = 0;
+        }
+        // Bulk comes in larger batches, and is acknowledged in larger ones, for whoever sleeps meanwhile.
+        if !again && self.is_near && !self.outlet.bulk && self.busy.goes_on(self.hub.now()) {
+            self.hub.runtime().yield_now(cx);
         }
         self.rested = !again;
         Poll::Pending
@@ -189,6 +204,7 @@ impl Driver {
             self.route_handed(wishes.handed, &*socket);
         }
         if let Some(socket) = wishes.rebound {
+            self.busy = busy_polling(&self.hub, &*socket);
             self.former = Some(std::mem::replace(&mut self.socket, socket));
             self.outlet.give_up();
             self.echoes.listen(&self.socket);
@@ -383,6 +399,7 @@ impl Driver {
                     }
                     base::Poll::Sleep(due, _) => {
                         state.drained(&mut self.news.wakes);
+                        self.is_near = state.conn.is_near();
                         let awaits = state.conn.awaits_turn();
                         let polled = if awaits { Polled::Awaits } else { Polled::Rests };
                         self.roster.settle(now, shared.key, &mut state, polled);
@@ -504,6 +521,11 @@ impl TurnNews {
     fn is_for_endpoint(&self) -> bool {
         self.connected || !self.signals.is_empty() || !self.tokens.is_empty()
     }
+}
+
+/// As the socket has it; a clock that a simulation moves on once nobody has anything to do would stand still.
+fn busy_polling(hub: &Hub, socket: &dyn DatagramSocket) -> BusyPolling {
+    BusyPolling::new(if hub.keeps_time() { Duration::ZERO } else { socket.busy_poll() })
 }
 
 /// Receive calls in a turn, so that acknowledgements leave and applications read in between.

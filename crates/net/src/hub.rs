@@ -82,6 +82,11 @@ impl Hub {
         self.line.clock.instant(time)
     }
 
+    /// Its runtime has a clock of its own.
+    pub(crate) fn keeps_time(&self) -> bool {
+        self.line.clock.keeps_time
+    }
+
     pub(crate) fn runtime(&self) -> &Arc<dyn Runtime> {
         &self.line.clock.runtime
     }

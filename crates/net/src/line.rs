@@ -21,7 +21,7 @@ pub(crate) struct Line<T> {
 pub(crate) struct Clock {
     pub(crate) runtime: Arc<dyn Runtime>,
     /// It has a clock of its own.
-    keeps_time: bool,
+    pub(crate) keeps_time: bool,
     started: Instant,
 }
 

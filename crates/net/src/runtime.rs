@@ -37,7 +37,8 @@ pub trait Runtime: fmt::Debug + Send + Sync + 'static {
         None
     }
 
-    /// Has the task of `cx` polled again once all other tasks that are ready have had their turns.
+    /// Has the task of `cx` polled again once all other tasks that are ready have had their turns, and the
+    /// poller has told what has come.
     fn yield_now(&self, cx: &mut Context<'_>) {
         cx.waker().wake_by_ref();
     }

@@ -5,6 +5,7 @@ use std::io::{self, IoSliceMut};
 use std::net::{IpAddr, SocketAddr, SocketAddrV6};
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use bytes::BytesMut;
 use quickset_base::{AddressPair, Batch, Ecn};
@@ -68,6 +69,14 @@ pub trait DatagramSocket: fmt::Debug + Send + Sync + 'static {
     /// change.
     fn max_segments(&self) -> usize {
         1
+    }
+
+    /// Returns how long an endpoint with nothing to do polls on at most instead of sleeping, where it expects
+    /// an answer sooner ([`SocketConfig::busy_poll`]); zero, unless told, for never. Its runtime's
+    /// [`yield_now`](crate::Runtime::yield_now) has to look for what has come. One with a clock of its own,
+    /// which may stand still meanwhile, never does it.
+    fn busy_poll(&self) -> Duration {
+        Duration::ZERO
     }
 
     /// Nothing waits for room any more: a socket that watches for it need not go on.
@@ -155,6 +164,12 @@ pub struct SocketConfig {
     pub segmentation_offload: bool,
     /// The size of the system's buffers in bytes, each way; the system may grant less. 4 MiB unless told.
     pub buffer: usize,
+    /// How long an endpoint with nothing to do polls on instead of sleeping, while all other tasks have their
+    /// turns: it does so where its peer is less than 0.25 ms away, its last waits were shorter than this, and
+    /// nothing that was sent last is bulk. An answer is there sooner then, and costs less of the processor,
+    /// since nobody has to be woken; but a thread that waits often for about as long is always busy. 50
+    /// microseconds unless told; zero to sleep always.
+    pub busy_poll: Duration,
     /// How many sockets share the port of an [`Endpoint`](crate::Endpoint), each driven by a task of its own,
     /// so that as many cores work for it; 0 is one for each that this process may use. 1 unless told. Where
     /// the system refuses, there are as many as it allows, at least one, and a warning in the log:
@@ -175,6 +190,7 @@ impl Default for SocketConfig {
             dual_stack: true,
             segmentation_offload: true,
             buffer: 4 << 20,
+            busy_poll: Duration::from_micros(50),
             sockets: 1,
             connection_ids: None,
         }

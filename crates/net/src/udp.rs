@@ -3,6 +3,7 @@ use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard};
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use quickset_base::{AddressPair, Batch, Ecn};
 use quinn_udp::{EcnCodepoint, RecvMeta, Transmit, UdpSockRef, UdpSocketState};
@@ -31,6 +32,8 @@ pub struct SystemSocket<W> {
     bound: Bound,
     /// Segments that the system takes at a time, if it does as it says.
     segments: usize,
+    /// Of an endpoint that uses it.
+    busy_poll: Duration,
     /// It is told of errors that the network reports, and says them to whoever asks for anything.
     tells_errors: AtomicBool,
     /// It has done so until now, as far as that was tried, and may be asked to.
@@ -94,6 +97,7 @@ impl<W: SocketWatch> SystemSocket<W> {
             state: RwLock::new(state),
             bound: Bound { address, v4 },
             segments,
+            busy_poll: config.busy_poll,
             tells_errors: AtomicBool::new(false),
             offload: AtomicBool::new(config.segmentation_offload),
             #[cfg(test)]
@@ -294,6 +298,10 @@ impl<W: SocketWatch> DatagramSocket for SystemSocket<W> {
     }
 
     /// As of now: the system may change its mind.
+    fn busy_poll(&self) -> Duration {
+        self.busy_poll
+    }
+
     fn max_segments(&self) -> usize {
         let offload = self.offload.load(Ordering::Relaxed);
         if offload { self.state().max_gso_segments().clamp(1, Batch::MAX_SEGMENTS) } else { 1 }

@@ -1,12 +1,19 @@
 //! Endpoints and connections: many on a socket, limits, the ways to end.
 
 use std::error::Error;
-use std::net::SocketAddr;
-use std::time::Duration;
+use std::future::Future;
+use std::io;
+use std::net::{SocketAddr, UdpSocket};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::task::Context;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use quickset_net::{
-    Closed, ConnectError, Connection, ConnectionTotals, Endpoint, ExportError, SocketConfig, Stats,
+    Closed, ConnectError, Connection, ConnectionTotals, DatagramSocket, Endpoint, ExportError, Runtime,
+    RuntimeTimer, SocketConfig, Stats, TokioRuntime,
 };
 use quickset_quic::{RetryPolicy, ServerConfig, TransportConfig, Version};
 
@@ -365,6 +372,63 @@ async fn small_socket_buffers_cost_nothing_but_time() {
     let ends = pair_on(server, client, TransportConfig::fixed_mtu(1200)).await;
     for _ in 0..5 {
         talk(&ends.client, &ends.server).await;
+    }
+}
+
+/// tokio, and how often a driver wished to be polled again instead of sleeping.
+#[derive(Debug)]
+struct YieldCounter {
+    tokio: TokioRuntime,
+    yields: AtomicU32,
+}
+
+impl Runtime for YieldCounter {
+    fn spawn(&self, task: Pin<Box<dyn Future<Output = ()> + Send>>) {
+        self.tokio.spawn(task);
+    }
+
+    fn timer(&self, at: Instant) -> Pin<Box<dyn RuntimeTimer>> {
+        self.tokio.timer(at)
+    }
+
+    fn wrap(&self, socket: UdpSocket, config: &SocketConfig) -> io::Result<Arc<dyn DatagramSocket>> {
+        self.tokio.wrap(socket, config)
+    }
+
+    fn yield_now(&self, cx: &mut Context<'_>) {
+        self.yields.fetch_add(1, Ordering::Relaxed);
+        self.tokio.yield_now(cx);
+    }
+}
+
+#[tokio::test]
+async fn where_answers_are_near_a_driver_polls_on_unless_told_to_sleep() {
+    for (busy_poll, polls_on) in [(Duration::from_secs(1), true), (Duration::ZERO, false)] {
+        let counter = YieldCounter { tokio: TokioRuntime::current(), yields: AtomicU32::new(0) };
+        let counter = Arc::new(counter);
+        let socket = SocketConfig { busy_poll, ..SocketConfig::default() };
+        let bind = |secret, server| {
+            Endpoint::with_runtime(counter.clone(), loopback(), &socket, endpoint_config(secret), server)
+                .unwrap()
+        };
+        let transport = TransportConfig::fixed_mtu(1200);
+        let server = bind(1, Some(server_config(transport.clone())));
+        let ends = pair_on(server, bind(2, None), transport).await;
+        let begun = counter.yields.load(Ordering::Relaxed);
+        let polled_on = || counter.yields.load(Ordering::Relaxed) > begun;
+        for _ in 0..20 {
+            talk(&ends.client, &ends.server).await;
+        }
+        if polls_on {
+            // A busy machine may be slow for a while.
+            let talks = async {
+                while !polled_on() {
+                    talk(&ends.client, &ends.server).await;
+                }
+            };
+            soon(talks).await;
+        }
+        assert_eq!(polled_on(), polls_on, "up to {busy_poll:?}");
     }
 }
 
