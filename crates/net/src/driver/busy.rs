@@ -1,7 +1,7 @@
 //! Waiting awake for what comes soon, as KVM's halt polling does.
 //!
-//! To wake a thread that sleeps takes microseconds, of whoever wakes it, too, and in a virtual machine tens of
-//! them: longer than a near peer takes to answer. So a driver that has nothing to do polls on where it has
+//! To wake a thread that sleeps takes microseconds, of whoever wakes it, too, and tens of them in a virtual
+//! machine: longer than a near peer takes to answer. So a driver that has nothing to do polls on where it has
 //! just seen that it does not wait for long. All other tasks have their turns meanwhile.
 
 use std::time::Duration;
@@ -21,11 +21,13 @@ pub(super) struct BusyPolling {
     skips: u32,
     /// How many those will be after the next wait that is not as short as expected.
     penalty: u32,
+    /// Waits in a row that were as short as expected.
+    streak: u32,
 }
 
 impl BusyPolling {
     pub(super) fn new(longest: Duration) -> Self {
-        Self { longest, since: None, is_promising: false, skips: 0, penalty: 1 }
+        Self { longest, since: None, is_promising: false, skips: 0, penalty: 1, streak: 0 }
     }
 
     /// There is nothing to do. Whether to poll again instead of sleeping.
@@ -36,8 +38,8 @@ impl BusyPolling {
         let since = *self.since.get_or_insert(now);
         if self.is_promising && now.since(since) >= self.longest {
             self.is_promising = false;
-            // It may be that nothing can come while this thread has the processor.
-            self.skips = self.penalty;
+            // It may be that nothing can come while this thread has the processor, but for now and then.
+            (self.skips, self.streak) = (self.penalty, 0);
             self.penalty = (self.penalty * 2).min(MOST_SKIPS);
         }
         self.is_promising
@@ -49,7 +51,10 @@ impl BusyPolling {
         let Some(since) = self.since.take() else { return };
         let is_short = now().since(since) < self.longest;
         if is_short && self.is_promising {
-            self.penalty = 1;
+            self.streak += 1;
+            if self.streak == FORGIVEN_BY {
+                (self.streak, self.penalty) = (0, (self.penalty / 2).max(1));
+            }
         } else if is_short && self.skips > 0 {
             self.skips -= 1;
         } else {
@@ -57,6 +62,9 @@ impl BusyPolling {
         }
     }
 }
+
+/// Waits in a row for which half of the penalty is forgotten.
+const FORGIVEN_BY: u32 = 32;
 
 /// Where waiting awake is always in vain it takes a thousandth of the time, or so.
 const MOST_SKIPS: u32 = 1024;
@@ -112,8 +120,26 @@ mod tests {
             woken += 1;
         }
         assert!(woken <= MOST_SKIPS + 1, "{woken}");
-        assert_eq!(wait(&mut polling, &mut now, 20), 20);
+        for _ in 0..FORGIVEN_BY * 11 {
+            assert_eq!(wait(&mut polling, &mut now, 20), 20);
+        }
         assert_eq!(polling.penalty, 1);
+    }
+
+    /// Two on one processor: the other one may have had its turn before this one waits.
+    #[test]
+    fn a_few_good_waits_between_bad_ones_change_nothing() {
+        let (mut polling, mut now) = (BusyPolling::new(LONGEST), Time::ZERO);
+        let mut vain = 0;
+        for number in 0..100_000 {
+            if polling.is_promising && number % 7 == 0 {
+                wait(&mut polling, &mut now, 70);
+                vain += 1;
+            } else {
+                wait(&mut polling, &mut now, 20);
+            }
+        }
+        assert!(vain < 120, "{vain}");
     }
 
     #[test]
