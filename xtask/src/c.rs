@@ -23,8 +23,25 @@ pub(crate) fn command(args: &[String]) -> Result<()> {
         [option, folder] if option == "--prefix" => std::path::absolute(folder)?,
         _ => bail!("{args:?} is not understood; usage: cargo xtask c [--prefix FOLDER]"),
     };
+    // Before minutes are spent.
+    try_writing(&prefix.join("lib"))?;
     run(cargo().args(["build", "--locked", "--package", "quickset-ffi", "--release"]))?;
     install(&target().join("release"), &prefix, Path::new("/"))
+}
+
+/// Makes a folder to which something will be written.
+///
+/// # Errors
+/// When nothing can be, and what to do.
+fn try_writing(folder: &Path) -> Result<()> {
+    let probe = folder.join(format!(".quickset-{}", std::process::id()));
+    let tried = fs::create_dir_all(folder)
+        .and_then(|()| fs::write(&probe, ""))
+        .and_then(|()| fs::remove_file(&probe));
+    tried.with_context(|| {
+        let folder = folder.display();
+        format!("nothing can be written to {folder}: name another folder with --prefix, or try it with sudo")
+    })
 }
 
 /// The step of `cargo xtask test`: the examples, compiled as README.md says, with either library. What the

@@ -113,7 +113,7 @@ impl Buffer {
     /// The same for a text, which gets a zero byte behind it that the length does not count.
     ///
     /// # Errors
-    /// As [`fill`](Self::fill).
+    /// As [`fill`](Self::fill): the length is then that of a buffer with room for the zero byte.
     ///
     /// # Safety
     /// As [`fill`](Self::fill).
@@ -121,10 +121,10 @@ impl Buffer {
         let mut data = text.as_bytes().to_vec();
         data.push(0);
         // SAFETY: the caller vouches for it.
-        let filled = unsafe { self.fill(&data) };
+        unsafe { self.fill(&data) }?;
         // SAFETY: as above.
         unsafe { self.length.put(text.len()) };
-        filled
+        Ok(())
     }
 }
 
@@ -211,7 +211,7 @@ mod tests {
         let buffer = Buffer::new(memory.as_mut_ptr(), 4, &raw mut length).unwrap();
         // SAFETY: as above; a text of four bytes has a fifth.
         assert_eq!(unsafe { buffer.fill_text("four") }.expect_err("too small").status, QS_TOO_SMALL);
-        assert_eq!(length, 4);
+        assert_eq!(length, 5, "a buffer of this length has room for it");
         let buffer = Buffer::new(memory.as_mut_ptr(), 4, &raw mut length).unwrap();
         // SAFETY: as above.
         unsafe { buffer.fill_text("abc") }.unwrap();

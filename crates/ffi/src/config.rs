@@ -300,6 +300,9 @@ pub unsafe extern "C" fn qs_config_set_self_signed(config: QsConfig, name: *cons
     })
 }
 
+const NO_IDENTITY: &str =
+    "there is no certificate yet: call qs_config_set_identity or qs_config_set_self_signed before";
+
 /// Stores the fingerprint of the key, which clients may pin: a text of 71 bytes and a zero byte.
 ///
 /// # Safety
@@ -314,7 +317,7 @@ pub unsafe extern "C" fn qs_config_fingerprint(
     call(|| {
         let buffer = Buffer::new(buffer.cast(), capacity, length)?;
         let identity = get::<ConfigObject>(config)?.lock().identity.clone();
-        let identity = identity.ok_or_else(|| CallFailure::new(QS_CONFIG, "there is no certificate"))?;
+        let identity = identity.ok_or_else(|| CallFailure::new(QS_CONFIG, NO_IDENTITY))?;
         // SAFETY: the caller vouches for it.
         unsafe { buffer.fill_text(&identity.fingerprint().to_string()) }
     })

@@ -2,6 +2,7 @@
 
 use std::any::Any;
 use std::ffi::{c_char, c_void};
+use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -42,7 +43,8 @@ impl EndpointObject {
     fn start(handle: u64, on: SocketAddr, server: Option<&ServerConfig>) -> Result<Arc<Self>, CallFailure> {
         let runtime = Builder::new_current_thread().enable_all().build().map_err(refused)?;
         let within = runtime.enter();
-        let endpoint = Endpoint::bind(on, &SocketConfig::default(), server).map_err(refused)?;
+        let endpoint =
+            Endpoint::bind(on, &SocketConfig::default(), server).map_err(|error| unbound(on, &error))?;
         drop(within);
         let queue = Arc::new(EventQueue::new().map_err(refused)?);
         let user = Arc::new(AtomicU64::new(0));
@@ -111,8 +113,22 @@ fn drive(runtime: &Runtime, endpoint: &Endpoint, stop: &Notify) {
 /// trip takes a quarter of one.
 const GOODBYE: Duration = Duration::from_secs(1);
 
-fn refused(error: std::io::Error) -> CallFailure {
+fn refused(error: io::Error) -> CallFailure {
     CallFailure::of(QS_SYSTEM, error)
+}
+
+fn unbound(on: SocketAddr, error: &io::Error) -> CallFailure {
+    let advice = match error.kind() {
+        io::ErrorKind::AddrInUse => {
+            ": another program has that port; with port 0 the system picks a free one"
+        }
+        io::ErrorKind::AddrNotAvailable => {
+            ": this machine has no such address; 0.0.0.0 and [::] are all that it has"
+        }
+        io::ErrorKind::PermissionDenied => ": ports below 1024 may need more rights",
+        _ => "",
+    };
+    CallFailure::new(QS_SYSTEM, format!("cannot use {on}, {error}{advice}"))
 }
 
 impl HandledObject for EndpointObject {

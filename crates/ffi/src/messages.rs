@@ -38,6 +38,8 @@ pub const QS_OUTCOME_RECOVERED: u32 = 2;
 pub const QS_OUTCOME_DROPPED: u32 = 3;
 /// The message was given up after a part of it was sent: it is not known to have arrived.
 pub const QS_OUTCOME_ABANDONED: u32 = 4;
+/// The connection ended before that was known: the message may have arrived.
+pub const QS_OUTCOME_UNKNOWN: u32 = 5;
 /// None of these; a newer library knows more.
 pub const QS_OUTCOME_OTHER: u32 = 99;
 
@@ -201,15 +203,18 @@ impl MessagesOut {
 }
 
 impl WatchedMessages {
-    /// The next message of which it is known what became of it; `None` behind the last one.
-    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<(u64, Outcome)>> {
+    /// The next message of which it is known what became of it, or that this will never be known; `None`
+    /// behind the last one.
+    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<(u64, Option<Outcome>)>> {
         loop {
             let next = ready!(pin!(self.outcomes.next()).poll(cx));
-            let Some((ticket, outcome)) = next else { return Poll::Ready(None) };
+            let Some((ticket, outcome)) = next else {
+                return Poll::Ready(self.open.pop_front().map(|message| (message.number, None)));
+            };
             let found = self.open.binary_search_by_key(&ticket, |message| message.ticket);
             // One that was sent before it was watched has no number, and is passed over.
             if let Some(message) = found.ok().and_then(|at| self.open.remove(at)) {
-                return Poll::Ready(Some((message.number, outcome)));
+                return Poll::Ready(Some((message.number, Some(outcome))));
             }
         }
     }
@@ -240,9 +245,10 @@ impl HandledObject for MessagesObject {
 
 /// Sends a message, whole. Messages between two fences are delivered in whatever order they arrive. With a
 /// `deadline_ms` that is not negative the message is of use for so many milliseconds from this call on, and
-/// is dropped or given up when it cannot arrive in time; with a negative one it is of use as long as
-/// `qs_messages_set_reliability` says, or for ever. Its number, from 0 on, is stored in `number` unless that
-/// is null. `QS_EVENT_WRITABLE` tells when there is room and the call should be tried again.
+/// is dropped or given up when it cannot arrive in time, so with 0 it is dropped at once; with a negative one
+/// it is of use as long as `qs_messages_set_reliability` says, or for ever. Its number, from 0 on, is stored in
+/// `number` unless that is null. `QS_EVENT_WRITABLE` tells when there is room and the call should be tried
+/// again.
 ///
 /// # Safety
 /// `data` leads to `length` bytes and `number` to memory for a number, or they are null.
@@ -287,7 +293,8 @@ pub unsafe extern "C" fn qs_messages_send(
 /// A year: beyond it a message is of use for ever.
 const LONGEST: Duration = Duration::from_secs(365 * 24 * 3600);
 
-/// Sets a fence: messages sent after it are delivered after all messages sent before it.
+/// Sets a fence: messages sent after it are delivered after all messages sent before it. Those that were
+/// dropped or given up are not waited for.
 #[unsafe(no_mangle)]
 pub extern "C" fn qs_messages_fence(messages: QsMessages) -> QsStatus {
     call(|| get::<MessagesObject>(messages)?.send(MessageSender::fence))
@@ -366,8 +373,8 @@ pub extern "C" fn qs_messages_watch(messages: QsMessages) -> QsStatus {
 }
 
 /// Takes the next message of which it is known what became of it: its number, and one of `QS_OUTCOME_…`.
-/// Returns `QS_END` when the stream or the connection has ended and all is told. Call `qs_messages_watch`
-/// first. `QS_EVENT_OUTCOME` tells when to try again.
+/// Returns `QS_END` when the stream or the connection has ended and every message was told. Call
+/// `qs_messages_watch` first. `QS_EVENT_OUTCOME` tells when to try again.
 ///
 /// # Safety
 /// `number` and `outcome` lead to memory for numbers, or are null.
@@ -389,11 +396,12 @@ pub unsafe extern "C" fn qs_messages_outcome(
             watched.poll_next(cx).map(|next| next.ok_or_else(CallFailure::end))
         })?;
         let known = match told.1 {
-            Outcome::Delivered => QS_OUTCOME_DELIVERED,
-            Outcome::Recovered => QS_OUTCOME_RECOVERED,
-            Outcome::Dropped => QS_OUTCOME_DROPPED,
-            Outcome::Abandoned => QS_OUTCOME_ABANDONED,
-            _ => QS_OUTCOME_OTHER,
+            Some(Outcome::Delivered) => QS_OUTCOME_DELIVERED,
+            Some(Outcome::Recovered) => QS_OUTCOME_RECOVERED,
+            Some(Outcome::Dropped) => QS_OUTCOME_DROPPED,
+            Some(Outcome::Abandoned) => QS_OUTCOME_ABANDONED,
+            None => QS_OUTCOME_UNKNOWN,
+            Some(_) => QS_OUTCOME_OTHER,
         };
         // SAFETY: the caller vouches for it.
         unsafe { number.put(told.0) };

@@ -33,7 +33,8 @@ pub const QS_STOPPED: QsStatus = -6;
 pub const QS_RESET: QsStatus = -7;
 /// The stream, or this direction of it, was ended here, or has no such direction.
 pub const QS_ENDED: QsStatus = -8;
-/// The buffer is too small; the length that it needs was stored, and nothing is lost.
+/// The buffer is too small; the length that it needs was stored, with the zero byte of a text, and nothing is
+/// lost.
 pub const QS_TOO_SMALL: QsStatus = -9;
 /// The message or datagram is longer than the peer takes; `qs_error_code` is the most in bytes.
 pub const QS_TOO_LONG: QsStatus = -10;
@@ -185,7 +186,8 @@ fn describe(status: QsStatus) -> &'static CStr {
 
 /// Tells what exactly was wrong when a call on this thread last failed, in a sentence for people. (A call
 /// that returned `QS_WOULD_BLOCK`, `QS_TIMED_OUT` or `QS_END` counts as none that failed.) The text is good
-/// until the next call of the library on this thread. It is empty if nothing has failed, and never null.
+/// until the next call of the library on this thread, `qs_error_string` and `qs_error_code` excepted. It is
+/// empty if nothing has failed, and never null.
 #[unsafe(no_mangle)]
 pub extern "C" fn qs_error_message() -> *const c_char {
     LAST.try_with(|last| last.borrow().text.as_ptr()).unwrap_or(c"".as_ptr())

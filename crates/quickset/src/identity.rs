@@ -5,6 +5,7 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::{Duration, SystemTime};
 
 use quickset_tls::provider;
+use rustls::InconsistentKeys;
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls_pki_types::pem::PemObject;
@@ -30,11 +31,23 @@ pub enum IdentityError {
     #[error("no certificate could be made: {0}")]
     Make(#[from] rcgen::Error),
     /// The text is not PEM, or holds something else.
-    #[error("this is not PEM with {0}")]
+    #[error("this is not PEM with {0}; certificates come first, and then the key")]
     Pem(&'static str),
-    /// The certificate and the key cannot be used, or do not belong together.
+    /// The key is that of another certificate.
+    #[error("the private key does not belong to the certificate")]
+    Mismatch,
+    /// The certificate and the key cannot be used.
     #[error("the certificate and the key are not fit for use: {0}")]
     Unfit(#[from] rustls::Error),
+}
+
+impl IdentityError {
+    fn of(error: rustls::Error) -> Self {
+        match error {
+            rustls::Error::InconsistentKeys(InconsistentKeys::KeyMismatch) => Self::Mismatch,
+            error => Self::Unfit(error),
+        }
+    }
 }
 
 impl Identity {
@@ -114,11 +127,12 @@ impl Identity {
         }
         let key_der =
             PrivateKeyDer::from_pem_slice(key.as_bytes()).map_err(|_| IdentityError::Pem("a private key"))?;
-        let certified = CertifiedKey::from_der(chain, key_der, &provider::default_provider())?;
+        let certified = CertifiedKey::from_der(chain, key_der, &provider::default_provider())
+            .map_err(IdentityError::of)?;
         // Some kinds of key cannot tell; those that can, must agree.
         match certified.keys_match() {
-            Ok(()) | Err(rustls::Error::InconsistentKeys(rustls::InconsistentKeys::Unknown)) => {}
-            Err(error) => return Err(error.into()),
+            Ok(()) | Err(rustls::Error::InconsistentKeys(InconsistentKeys::Unknown)) => {}
+            Err(error) => return Err(IdentityError::of(error)),
         }
         Ok(Self { certified: Arc::new(certified), certificate_pem: certificates.into(), key_pem: key.into() })
     }
@@ -276,7 +290,7 @@ mod tests {
     fn what_does_not_belong_together_is_refused() {
         let (a, b) = (Identity::self_signed(["a"]).unwrap(), Identity::self_signed(["b"]).unwrap());
         let mixed = Identity::from_pem(a.certificate_pem(), b.private_key_pem());
-        assert!(matches!(mixed, Err(IdentityError::Unfit(_))), "{mixed:?}");
+        assert!(matches!(mixed, Err(IdentityError::Mismatch)), "{mixed:?}");
         let swapped = Identity::from_pem(a.private_key_pem(), a.certificate_pem());
         assert!(matches!(swapped, Err(IdentityError::Pem("certificates"))), "{swapped:?}");
         assert!(matches!(

@@ -71,7 +71,7 @@ int main(void)
 
     /* Lengths. */
     IS(qs_config_fingerprint(config, buffer, 71, &length), QS_TOO_SMALL);
-    if (length != 71)
+    if (length != 72)
         failures++;
     IS(qs_config_fingerprint(config, buffer, 72, &length), QS_OK);
     if (strlen(buffer) != 71)

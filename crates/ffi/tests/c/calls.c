@@ -286,7 +286,24 @@ static void frees(void)
     CHECK(pthread_join(thread, &status) == 0);
     CHECK((intptr_t)status == QS_BAD_HANDLE);
 
+    char address[100];
+    size_t length;
+    IS(qs_endpoint_address(server, NULL, 0, &length), QS_TOO_SMALL);
+    IS(qs_endpoint_address(server, address, length, &length), QS_OK);
+    CHECK(strncmp(address, "127.0.0.1:", 10) == 0 && strlen(address) == length);
+
+    qs_messages out;
+    uint64_t number;
+    uint32_t outcome;
+    IS(qs_connection_open_messages(here, QS_UNI, &out, LONG_MS), QS_OK);
+    IS(qs_messages_watch(out), QS_OK);
+    IS(qs_messages_send(out, "last", 4, -1, NULL, LONG_MS), QS_OK);
+
     IS(qs_connection_close(here, 7, "bye", 3), QS_OK);
+    /* It may arrive, and most often that is not known any more. */
+    IS(qs_messages_outcome(out, &number, &outcome, LONG_MS), QS_OK);
+    CHECK(number == 0 && (outcome == QS_OUTCOME_UNKNOWN || outcome == QS_OUTCOME_DELIVERED));
+    IS(qs_messages_outcome(out, &number, &outcome, LONG_MS), QS_END);
     qs_event event = await(server, QS_EVENT_CLOSED);
     CHECK(event.handle == there);
     qs_close why = {.size = sizeof why};
