@@ -932,8 +932,8 @@ const char *qs_version(void);
  * Sends a message, whole. Messages between two fences are delivered in whatever order they arrive. With a
  * `deadline_ms` that is not negative the message is of use for so many milliseconds from this call on, and
  * is dropped or given up when it cannot arrive in time, so with 0 it is dropped at once; with a negative one
- * it is of use as long as `qs_messages_set_reliability` says, or for ever. Its number, from 0 on, is stored in
- * `number` unless that is null. `QS_EVENT_WRITABLE` tells when there is room and the call should be tried
+ * it is of use as long as `qs_messages_set_reliability` says, or for ever. Its number, from 0 on, is stored
+ * in `number` unless that is null. `QS_EVENT_WRITABLE` tells when there is room and the call should be tried
  * again.
  */
 qs_status qs_messages_send(qs_messages messages,
