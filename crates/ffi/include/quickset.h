@@ -324,7 +324,7 @@ typedef struct qs_close {
    * The words of the peer's application, as it sent them, or a sentence about what happened, cut if it is
    * longer. A zero byte is behind it; the words of the peer may hold others.
    */
-  char reason[264];
+  char reason[520];
 } qs_close;
 
 /**

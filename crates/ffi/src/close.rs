@@ -44,7 +44,7 @@ pub struct QsClose {
     pub reason_length: u64,
     /// The words of the peer's application, as it sent them, or a sentence about what happened, cut if it is
     /// longer. A zero byte is behind it; the words of the peer may hold others.
-    pub reason: [c_char; 264],
+    pub reason: [c_char; 520],
 }
 
 impl QsClose {
@@ -73,7 +73,7 @@ impl QsClose {
     }
 
     fn new(kind: u32, code: u64, words: &[u8]) -> Self {
-        let mut close = Self { size: 0, kind, reserved: 0, code, reason_length: 0, reason: [0; 264] };
+        let mut close = Self { size: 0, kind, reserved: 0, code, reason_length: 0, reason: [0; 520] };
         let room = close.reason.len() - 1;
         let words = &words[..words.len().min(room)];
         for (to, from) in close.reason.iter_mut().zip(words) {
@@ -91,8 +91,8 @@ mod tests {
     #[test]
     fn words_are_cut_before_the_zero_byte() {
         let close = QsClose::of(&Closed::ByApplication { code: 7, reason: vec![b'x'; 1000] });
-        assert_eq!((close.kind, close.code, close.reason_length), (QS_CLOSE_APPLICATION, 7, 263));
-        assert_eq!(close.reason[262..], [c_char::from_ne_bytes([b'x']), 0]);
+        assert_eq!((close.kind, close.code, close.reason_length), (QS_CLOSE_APPLICATION, 7, 519));
+        assert_eq!(close.reason[518..], [c_char::from_ne_bytes([b'x']), 0]);
         let close = QsClose::of(&Closed::ByApplication { code: 0, reason: vec![0xff] });
         assert_eq!(close.reason[..2], [c_char::from_ne_bytes([0xff]), 0]);
     }

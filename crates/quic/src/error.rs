@@ -40,6 +40,17 @@ pub enum HandshakeFault {
     /// The server shows a certificate that is marked as an authority's (RFC 5280 §4.2.1.9), which is for
     /// signing others. Some tools mark all certificates so that sign themselves.
     ShowsAuthority,
+    /// Nobody who is trusted has signed the peer's certificate.
+    UnknownAuthority,
+    /// The server's certificate is for others than it was asked for.
+    OtherName {
+        /// The name or address that the client asked for.
+        asked: String,
+        /// Those that the certificate has.
+        names: Vec<String>,
+    },
+    /// The peer's certificate is not valid any more by the clock of this machine, or not yet.
+    OutOfDate,
 }
 
 impl TransportError {
@@ -115,6 +126,21 @@ impl fmt::Display for HandshakeFault {
             Self::ShowsAuthority => f.write_str(
                 "the server shows the certificate of an authority (CA:TRUE), as `openssl req -x509` makes them; \
                  make one that is none (-addext basicConstraints=critical,CA:FALSE), or pin its key",
+            ),
+            Self::UnknownAuthority => f.write_str(
+                "nobody who is trusted has signed the peer's certificate; trust the authority that has, or pin the \
+                 fingerprint of its key",
+            ),
+            Self::OtherName { asked, names } => {
+                write!(f, "the server's certificate is not for {asked:?}")?;
+                for (i, name) in names.iter().enumerate() {
+                    write!(f, "{}{name:?}", if i == 0 { ", but for " } else { " and " })?;
+                }
+                f.write_str("; connect with a name that it has, or pin the fingerprint of its key")
+            }
+            Self::OutOfDate => f.write_str(
+                "the peer's certificate has expired, or is not valid yet; its owner has to renew it, unless the clock \
+                 of this machine is wrong",
             ),
         }
     }

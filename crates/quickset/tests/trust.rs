@@ -158,11 +158,39 @@ async fn an_authority_speaks_for_the_names_it_signed() {
 
     let roots = Trust::roots(&ca.pem()).unwrap();
     connect(&server, "good.host", roots.clone()).await.unwrap();
-    refused(connect(&server, "bad.host", roots).await.err());
+    let asked = HandshakeFault::OtherName { asked: "bad.host".into(), names: vec!["good.host".into()] };
+    assert!(
+        asked.to_string().contains("not for \"bad.host\", but for \"good.host\"; connect with"),
+        "{asked}"
+    );
+    assert_eq!(fault(connect(&server, "bad.host", roots).await.err()), asked);
     let stranger = Identity::self_signed(["good.host"]).unwrap();
     let stranger = Trust::roots(stranger.certificate_pem()).unwrap();
-    refused(connect(&server, "good.host", stranger).await.err());
+    let told = fault(connect(&server, "good.host", stranger).await.err());
+    assert_eq!(told, HandshakeFault::UnknownAuthority);
+    assert!(told.to_string().contains("or pin the fingerprint"), "{told}");
     assert!(Trust::roots("no certificates").is_err());
+}
+
+/// What a client knows of why it refused the server.
+fn fault(told: Option<ConnectError>) -> HandshakeFault {
+    let Some(ConnectError::Failed(Closed::Failed(error))) = told else { panic!("{told:?}") };
+    *error.fault.expect("more is known than the code says")
+}
+
+#[tokio::test]
+async fn a_certificate_of_another_time_is_told_apart() {
+    let key = KeyPair::generate().unwrap();
+    for (from, to) in [(1990, 1991), (2990, 2991)] {
+        let mut own = CertificateParams::new(vec!["good.host".into()]).unwrap();
+        own.is_ca = IsCa::ExplicitNoCa;
+        (own.not_before, own.not_after) = (rcgen::date_time_ymd(from, 1, 1), rcgen::date_time_ymd(to, 1, 1));
+        let own = own.self_signed(&key).unwrap();
+        let identity = Identity::from_pem(&own.pem(), &key.serialize_pem()).unwrap();
+        let server = serve(&ServerConfig::new(identity, ALPN).unwrap());
+        let told = connect(&server, "good.host", Trust::roots(&own.pem()).unwrap()).await.err();
+        assert_eq!(fault(told), HandshakeFault::OutOfDate, "{from}");
+    }
 }
 
 /// A certificate that signs itself, as `openssl req -x509` makes them unless told: the error says what to do.
@@ -181,9 +209,9 @@ async fn an_authority_that_shows_its_own_certificate_is_told_apart() {
         if is_taken {
             assert_eq!(told, None);
         } else {
-            let Some(ConnectError::Failed(Closed::Failed(error))) = told else { panic!("{told:?}") };
-            assert_eq!(error.fault.as_deref(), Some(&HandshakeFault::ShowsAuthority));
-            let words = error.to_string();
+            let told = fault(told);
+            assert_eq!(told, HandshakeFault::ShowsAuthority);
+            let words = told.to_string();
             assert!(words.contains("CA:FALSE") && words.contains("or pin its key"), "{words}");
         }
         connect(&server, "good.host", pinned).await.unwrap();

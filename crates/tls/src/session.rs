@@ -192,10 +192,9 @@ impl TlsSession {
         let alert =
             self.tls.live().and_then(quic::Connection::alert).unwrap_or(AlertDescription::InternalError);
         let failure = TransportError::new(Code::crypto(alert.into()), error.to_string());
-        if shows_authority(error) {
-            failure.because(HandshakeFault::ShowsAuthority)
-        } else {
-            self.explained(failure)
+        match fault_of_certificate(error) {
+            Some(fault) => failure.because(fault),
+            None => self.explained(failure),
         }
     }
 
@@ -207,11 +206,30 @@ impl TlsSession {
     }
 }
 
-/// Whether a certificate was refused since it is one of an authority. rustls has no name for that, and keeps
-/// the words of the crate below, whose types it does not show.
-fn shows_authority(error: &Error) -> bool {
-    let Error::InvalidCertificate(CertificateError::Other(OtherError(why))) = error else { return false };
-    why.to_string() == "CaUsedAsEndEntity"
+/// Why a certificate was refused, where there is something to do about it.
+fn fault_of_certificate(error: &Error) -> Option<HandshakeFault> {
+    let Error::InvalidCertificate(why) = error else { return None };
+    match why {
+        // The second is one by another that calls itself as somebody who is trusted does.
+        CertificateError::UnknownIssuer | CertificateError::BadSignature => {
+            Some(HandshakeFault::UnknownAuthority)
+        }
+        CertificateError::NotValidForNameContext { expected, presented } => {
+            // rustls has each as its crate below prints it: `DnsName("other.example")`, `IpAddress(…)`.
+            let names = presented.iter().map(|name| name.split('"').nth(1).unwrap_or(name).to_owned());
+            Some(HandshakeFault::OtherName { asked: expected.to_str().into_owned(), names: names.collect() })
+        }
+        CertificateError::Expired
+        | CertificateError::ExpiredContext { .. }
+        | CertificateError::NotValidYet
+        | CertificateError::NotValidYetContext { .. } => Some(HandshakeFault::OutOfDate),
+        // One of an authority: rustls has no name for that, and keeps the words of the crate below, whose types
+        // it does not show.
+        CertificateError::Other(OtherError(why)) if why.to_string() == "CaUsedAsEndEntity" => {
+            Some(HandshakeFault::ShowsAuthority)
+        }
+        _ => None,
+    }
 }
 
 impl CryptoSession for TlsSession {
