@@ -102,7 +102,6 @@ CONNECTION = {
 def test_calls_of_a_connection(run, name):
     async def case():
         async with pair(max_streams=10_000) as (client, server):
-
             turns = itertools.count()
 
             async def hears(said):
