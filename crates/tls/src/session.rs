@@ -223,8 +223,8 @@ fn fault_of_certificate(error: &Error) -> Option<HandshakeFault> {
         | CertificateError::ExpiredContext { .. }
         | CertificateError::NotValidYet
         | CertificateError::NotValidYetContext { .. } => Some(HandshakeFault::OutOfDate),
-        // One of an authority: rustls has no name for that, and keeps the words of the crate below, whose types
-        // it does not show.
+        // One of an authority: rustls has no name for that, and keeps the words of the crate below, whose
+        // types it does not show.
         CertificateError::Other(OtherError(why)) if why.to_string() == "CaUsedAsEndEntity" => {
             Some(HandshakeFault::ShowsAuthority)
         }
