@@ -29,6 +29,8 @@ pub(crate) enum Sign {
     File(&'static str),
     /// Python has these modules: it comes without some that a program to run it says nothing about.
     Modules(&'static str),
+    /// clang, with the libraries of its sanitizers.
+    ClangSanitizers,
 }
 
 use Sign::{Modules, Program};
@@ -42,6 +44,11 @@ const NEEDS: &[Needed] = &[
         sign: Program("pkg-config"),
         package: "pkg-config",
         why: "c: programs find the C interface by it",
+    },
+    Needed {
+        sign: Sign::ClangSanitizers,
+        package: "clang libclang-rt-dev",
+        why: "c: programs are watched as clang does it, too",
     },
     Needed { sign: Program("make"), package: "make", why: "jemalloc is built by it" },
     Needed { sign: Program("git"), package: "git", why: "reports and packages name the commit" },
@@ -127,6 +134,7 @@ impl Sign {
         match self {
             Program(name) | Sign::File(name) => name,
             Modules(_) => "python3 with venv",
+            Sign::ClangSanitizers => "clang with its sanitizers",
         }
     }
 
@@ -141,6 +149,22 @@ impl Sign {
                     .stderr(Stdio::null())
                     .status();
                 import.is_ok_and(|status| status.success())
+            }
+            Sign::ClangSanitizers => {
+                let Ok(folder) = output(Command::new("clang").arg("-print-resource-dir")) else {
+                    return false;
+                };
+                // A folder for each system, and a library for each of its processors.
+                let systems = std::fs::read_dir(std::path::Path::new(folder.trim()).join("lib"));
+                let files = systems
+                    .into_iter()
+                    .flatten()
+                    .flatten()
+                    .flat_map(|system| std::fs::read_dir(system.path()));
+                files
+                    .flatten()
+                    .flatten()
+                    .any(|file| file.file_name().to_string_lossy().starts_with("libclang_rt.asan"))
             }
         }
     }
