@@ -139,8 +139,8 @@ impl Driver {
         let received = self.receive(cx);
         self.echoes.poll(cx, self.hub.now(), &mut self.roster.ready);
         self.fire();
-        let works = received || self.inlet.came > 0 || !self.roster.ready.is_empty();
-        if works {
+        let had_work = received || self.inlet.came > 0 || !self.roster.ready.is_empty();
+        if had_work {
             self.busy.ends(|| self.hub.now());
         }
         let more = self.send(cx);

@@ -66,7 +66,7 @@ impl BusyPolling {
 /// Waits in a row for which half of the penalty is forgotten.
 const FORGIVEN_BY: u32 = 32;
 
-/// Where waiting awake is always in vain it takes a thousandth of the time, or so.
+/// Where waiting awake is always in vain it takes less than 0.5 % of the time.
 const MOST_SKIPS: u32 = 1024;
 
 #[cfg(test)]
